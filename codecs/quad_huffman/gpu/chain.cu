@@ -1,8 +1,9 @@
-// A whole chain in one launch, in which no lane group that decodes waits for the vector. A layer's tiles are 32 rows of 256
-// columns. Each lane group decodes one after the other to 64 registers of each lane: the first one of a layer while its x is still
-// travelling between the blocks, so that once x arrives only products of bytes are left. Four more lane groups, the helpers, do
-// what comes between layers, so that decoding goes on meanwhile: hand out results as soon as all tiles are multiplied, make the
-// table of the layer after the next one, and bring the next x to shared memory (exchange.h).
+// A whole chain in one launch, in which no lane group that decodes waits for the vector. A layer's tiles are 32 rows
+// of 256 columns. Each lane group decodes one after the other to 64 registers of each lane: the first one of a layer
+// while its x is still travelling between the blocks, so that once x arrives only products of bytes are left. Four
+// more lane groups, the helpers, do what comes between layers, so that decoding goes on meanwhile: hand out results as
+// soon as all tiles are multiplied, make the table of the layer after the next one, and bring the next x to shared
+// memory (exchange.h).
 //
 //   lane groups    decode(k) | await x(k) | multiply(k) | decode(k+1) ...
 //   helpers                                await multiply(k) | results(k) | table(k+2) | await x(k+1) ...
@@ -27,8 +28,8 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-// A block's shared memory after the plan's: gates; sums of x, of two layers in turn, a word a helper; sums of the rows; the
-// descriptions of all layers.
+// A block's shared memory after the plan's: gates; sums of x, of two layers in turn, a word a helper; sums of the
+// rows; the descriptions of all layers.
 struct AheadPlaces {
   gpu::Pointer<std::byte> first;
   static constexpr int kGates = 4, kXSumsAt = kGates * gpu::kGateBytes, kSumsAt = kXSumsAt + 2 * kHelpers * 4;
@@ -101,8 +102,8 @@ class AheadHelper {
     }
     end_x(0, own);
   }
-  // Layer number's results as the blocks hand them out, then zeros up to the next layer's last tile. A block without rows of
-  // the next layer reads nothing (the exchange's first rule).
+  // Layer number's results as the blocks hand them out, then zeros up to the next layer's last tile. A block without
+  // rows of the next layer reads nothing (the exchange's first rule).
   ECMV_GPU_DEVICE void await_x(int number) const {
     const Matrix& matrix = layers_[number + 1].matrix;
     const int pairs = (matrix.cols + kLanes - 1) / kLanes * kLanes / kColsOfPair,

@@ -17,8 +17,8 @@ namespace {
 inline constexpr int kStoredBytes = 256;
 inline constexpr int64_t kStoredPieceBytes = int64_t{kLanes} * kStoredBytes;
 
-// Stores the piece at `decoded`, the first of its rows, which are row_bytes apart and of which so many exist; `bytes` of
-// each exist. All 16 bytes at once where they all begin at a multiple of 16.
+// Stores the piece at `decoded`, the first of its rows, which are row_bytes apart and of which so many exist; `bytes`
+// of each exist. All 16 bytes at once where they all begin at a multiple of 16.
 template <typename Piece>
 ECMV_GPU_DEVICE void store_piece(const Piece& piece, gpu::Pointer<std::byte> decoded, int64_t row_bytes, int rows,
                                  int bytes, bool aligned) {

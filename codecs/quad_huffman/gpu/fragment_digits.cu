@@ -14,11 +14,11 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-// The share's columns of all tokens as digits from `to` on, zeros for tokens and columns that do not exist; `cols` are those of the
-// matrix. A token's largest number, which they depend on, and its sum come first, to where look_at_tokens() puts them. A thread has
-// eight columns of one token at a time, and keeps the first kKept of those for the digits: all that there are of 2048 columns with
-// 24 lane groups. (H200, 16 tokens, T elements/s at 16384 x 16384 and 8192 x 8192: 4.18 and 2.66 so, 4.09 and 2.54 where tokens were
-// read twice.)
+// The share's columns of all tokens as digits from `to` on, zeros for tokens and columns that do not exist; `cols` are
+// those of the matrix. A token's largest number, which they depend on, and its sum come first, to where
+// look_at_tokens() puts them. A thread has eight columns of one token at a time, and keeps the first kKept of those
+// for the digits: all that there are of 2048 columns with 24 lane groups. (H200, 16 tokens, T elements/s at 16384 x
+// 16384 and 8192 x 8192: 4.18 and 2.66 so, 4.09 and 2.54 where tokens were read twice.)
 ECMV_GPU_DEVICE void make_token_digits(const gpu::Bf16Tokens& x, const TileCols& cols, int lane_groups,
                                        gpu::Pointer<uint32_t> largest, gpu::Pointer<float> totals,
                                        gpu::Pointer<std::byte> to) {
@@ -69,8 +69,9 @@ ECMV_GPU_DEVICE void make_token_digits(const gpu::Bf16Tokens& x, const TileCols&
   for (int col = first + kKept * step; col < cols.stored; col += step) put(col, numbers_at(col));
 }
 
-// The row groups of a block, which its lane groups take in turn, four together: all blocks have as many, but for the last. (Where
-// blocks take rounds of all their lane groups in turn, some have one round less: 16 tokens, 64 row groups a block, 24 lane groups.)
+// The row groups of a block, which its lane groups take in turn, four together: all blocks have as many, but for the
+// last. (Where blocks take rounds of all their lane groups in turn, some have one round less: 16 tokens, 64 row groups
+// a block, 24 lane groups.)
 struct BlockRows {
   int first, end;
 };

@@ -1,13 +1,8 @@
-// Products of fragments (fragments.h) with tokens of bf16 on matrix units. Eight columns that a lane has decoded are its part of
-// operand A as they are, all of it useful: one matrix product for eight tokens, where rows that lanes own (few_tokens.cu)
-// take one for four. Several blocks, the shares, take some of the columns each, so that their tokens are in shared memory as
-// a whole; what they sum up is added by a launch behind the product (gpu/token_shares.h).
-//
-// int8 elements are made numbers of bf16 by nothing but byte permutations: an integer of 8 bits in the low byte of a bf16 is
-// that many times 2^-133, also across the border of the normal numbers, and matrix units multiply subnormal numbers as any
-// others. Tokens are scaled up by a power of two in return. Folded cells are a sign and a magnitude: of v = w - lowest = m
-// or -1 - m the number is 2 v + 1, so that sign and magnitude stay apart; half the sum of the tokens' numbers is taken away
-// at the end.
+// Products of fragments (fragments.h) with tokens of bf16 on matrix units. Eight columns that a lane has decoded are
+// its part of operand A as they are, all of it useful: one matrix product for eight tokens, where rows that lanes own
+// (few_tokens_gpu.h) take one for four. Several blocks, the shares, take some of the columns each, so that their
+// tokens are in shared memory as a whole; what they sum up is added by a launch behind the product
+// (gpu/token_shares.h). Numbers of int8 and f8 elements are those of few_tokens.
 //
 // Lane groups multiply alone with up to 8 tokens, and read operand B from shared memory. With up to 16 four of them multiply
 // together (gpu/warpgroup_units.h), so that B is read once for all four. (H200, 16384 x 16384 of bf16, T = 12, 16 tokens: 113.1
@@ -27,9 +22,10 @@ namespace {
 // Tiles of tokens of a kernel whose lane groups multiply alone, or four together.
 ECMV_GPU_BOTH constexpr int fragment_tiles(bool warpgroup) { return warpgroup ? 2 : 1; }
 
-// The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist; shift_of(token): by how
-// many powers of two they are scaled. `cols` are those of the matrix. put(unit, token, numbers of columns 0 to 7, 8 to 15), of a
-// unit's columns as its operands have them: where kFours, fragments have four columns that follow each other (fragments.h).
+// The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist; shift_of(token):
+// by how many powers of two they are scaled. `cols` are those of the matrix. put(unit, token, numbers of columns 0 to
+// 7, 8 to 15), of a unit's columns as its operands have them: where kFours, fragments have four columns that follow
+// each other (fragments.h).
 template <int kTokens, bool kScaled, bool kFours, typename ShiftOf, typename Put>
 ECMV_GPU_DEVICE void load_fragment_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, ShiftOf shift_of, Put put) {
   for (int i = gpu::thread_index(); i < cols.stored / kUnitCols * kTokens; i += gpu::block_size()) {

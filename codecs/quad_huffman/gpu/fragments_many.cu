@@ -1,13 +1,13 @@
 // Products of fragments of bf16, and of f8 in symbols of eight, with many tokens: four lane groups multiply together
-// (gpu/warpgroup_units.h), 64 rows, from their registers. All lane groups of a block have other rows and the same columns, and take
-// the segments of their tiles at the same time, so that each slice of the tokens is in shared memory once for all of them. Blocks, the
-// shares, share rows as in fragments.cu.
+// (gpu/warpgroup_units.h), 64 rows, from their registers. All lane groups of a block have other rows and the same
+// columns, and take the segments of their tiles at the same time, so that each slice of the tokens is in shared memory
+// once for all of them. Blocks, the shares, share rows as in fragments_gpu.h.
 //
-// With 64 tokens a lane has 32 sums. With symbols of four a block has up to 24 lane groups of 80 registers: each unit is multiplied as
-// soon as it is decoded, for four at a time would take 32 registers. (H200, 64 tokens, us, with 16 lane groups of 128 registers
-// and so: 8192 x 28672 167.1, 147.2; 8192 x 8192 54.6, 51.6; 16384 x 16384 168.5, 166.6.) Symbols of eight have more raw bits at
-// hand. They have 16 lane groups of 128 registers, and load a whole batch ahead: with half of one, too few bytes were under way
-// (LaneForm has the times).
+// With 64 tokens a lane has 32 sums. With symbols of four a block has up to 24 lane groups of 80 registers: each unit
+// is multiplied as soon as it is decoded, for four at a time would take 32 registers. (H200, 64 tokens, us, with 16
+// lane groups of 128 registers and so: 8192 x 28672 167.1, 147.2; 8192 x 8192 54.6, 51.6; 16384 x 16384 168.5, 166.6.)
+// Symbols of eight have more raw bits at hand. They have 16 lane groups of 128 registers, and load a whole batch
+// ahead: with half of one, too few bytes were under way (LaneForm has the times).
 //
 // Where the shares are even in number, two blocks each are a cluster, and hand sums to each other through shared memory. So half
 // as much is left for the launch behind, of two shares nothing. (H100, 64 tokens: NOTES.md; 16384 x 16384, two shares, gains 4 to 6 %,
@@ -33,8 +33,9 @@ struct WarpgroupLayout {
 
 // Stored columns of a part of a segment, for which a slice of the tokens is in shared memory.
 inline constexpr int kPartCols = segment_cols(4);
-// Lane groups of a block, at most. Symbols of eight have more raw bits at hand, and what does not fit the 80 registers of 24 is
-// waited for: 16 have 128. (H200, 64 tokens, T = 12, T elements/s with 24, 20 and 16: 16384 x 16384 1.54, 1.75, 1.79; 8192 x 8192
+// Lane groups of a block, at most. Symbols of eight have more raw bits at hand, and what does not fit the 80 registers
+// of 24 is waited for: 16 have 128. (H200, 64 tokens, T = 12, T elements/s with 24, 20 and 16: 16384 x 16384 1.54,
+// 1.75, 1.79; 8192 x 8192
 // 1.27, 1.52, 1.55.)
 ECMV_GPU_BOTH constexpr int most_groups(int symbol_cols) { return symbol_cols == 8 ? 16 : 24; }
 // Bytes of a slice: blocks of 64 columns of the matrix.
@@ -43,9 +44,10 @@ inline constexpr int kSliceBytes = 2 * kPartCols / gpu::kBlockCols*(8 * kTokenTi
 
 inline constexpr int kListedBytes = 2 * kLanes * 8;
 
-// The patches of a tile of bf16, kMost at once, in shared memory: slices of tokens are there for a segment's time, and patches of
-// a segment's columns follow each other. (H200, 16384 x 16384, 64 tokens: with their tokens' numbers from memory as a tile
-// begins, 8 loads waited for one after the other, a product took 275 us with T = 12 and 208 with T = 13, which has fewer.)
+// The patches of a tile of bf16, kMost at once, in shared memory: slices of tokens are there for a segment's time, and
+// patches of a segment's columns follow each other. (H200, 16384 x 16384, 64 tokens: with their tokens' numbers from
+// memory as a tile begins, 8 loads waited for one after the other, a product took 275 us with T = 12 and 208 with T =
+// 13, which has fewer.)
 template <int kTokenTiles>
 class ListedPatches {
  public:
@@ -128,8 +130,8 @@ class ListedPatches {
 // What a lane group hands to the other block of its cluster.
 template <int kTokenTiles>
 inline constexpr int kPairBytes = kTokenTiles / 2 * kLanes * 16;
-// Adds the sums of a cluster's two blocks, of which each gets those of half of the tokens: the first half of `sums`, for tokens from
-// 4 kTokenTiles cluster_rank() on. All threads; `place`: kPairBytes of the lane group.
+// Adds the sums of a cluster's two blocks, of which each gets those of half of the tokens: the first half of `sums`,
+// for tokens from 4 kTokenTiles cluster_rank() on. All threads; `place`: kPairBytes of the lane group.
 template <int kTokenTiles>
 ECMV_GPU_DEVICE void add_pair(gpu::Pointer<std::byte> place, float (&sums)[kTokenTiles][4]) {
   constexpr int kHalf = kTokenTiles / 2;
@@ -160,8 +162,8 @@ template <int kSymbolCols, int kForm, int kTokenTiles>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(most_groups(kSymbolCols) * kLanes, 1) void multiply_many(Matrix matrix, BlockPlan plan,
                                                                          WarpgroupLayout layout, Hidden hidden,
                                                                          gpu::Bf16Tokens tokens) {
-  // The schedule is in shared memory, and raw bits of symbols of four come half a batch at a time: 80 registers are just enough, and
-  // what is spilled is waited for with the loads under way.
+  // The schedule is in shared memory, and raw bits of symbols of four come half a batch at a time: 80 registers are
+  // just enough, and what is spilled is waited for with the loads under way.
   constexpr bool kEights = kSymbolCols == 8;
   using TileOf = TileLanes<
       kSymbolCols, kForm, 2,

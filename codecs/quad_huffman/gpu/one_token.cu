@@ -33,8 +33,8 @@ ECMV_GPU_DEVICE uint32_t largest_number(gpu::Pointer<const uint16_t> x, int cols
   return static_cast<uint32_t>(LaneGroup::reduce_max(lane < lane_groups ? static_cast<int32_t>(by_group[lane]) : 0));
 }
 
-// The digits of the token's columns `cols` to shared memory, zeros past the last column, and what is added up of each digit
-// to sums[digit].
+// The digits of the token's columns `cols` to shared memory, zeros past the last column, and what is added up of each
+// digit to sums[digit].
 ECMV_GPU_DEVICE void load_digits(gpu::Pointer<const uint16_t> x, const TileCols& cols, int largest_exponent,
                                  gpu::Pointer<std::byte> to, gpu::Pointer<int32_t> sums) {
   int32_t own[gpu::kDigits] = {};

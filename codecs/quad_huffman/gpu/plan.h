@@ -7,10 +7,9 @@
 #include <cstdint>
 #include <span>
 
-#include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/format/layout.h"
 #include "codecs/quad_huffman/gpu/prologue.h"
-#include "codecs/quad_huffman/fragments.h"
-#include "codecs/quad_huffman/strips.h"
+#include "codecs/quad_huffman/format/patches.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
@@ -20,21 +19,16 @@ struct Code {
 };
 
 inline Code code_of(const backends::CompressedView& view) {
-  const auto byte = [&](int i) { return std::to_integer<int>(view.sections[kHeader].host[i]); };
-  const int symbol_cols = 1 << (byte(5) & 3);
-  return {symbol_cols,
-          byte(0),
-          byte(1),
-          stored_tile_cols(byte(4), symbol_cols),
-          static_cast<int16_t>(byte(2) | byte(3) << 8),
-          is_rotated(view)};
+  const Header header = header_of(view);
+  return {header.symbol_cols, header.form,   header.table_bits, header.tile_segments * segment_cols(header.symbol_cols),
+          header.lowest,      header.rotated};
 }
 
 inline Matrix matrix_of(const backends::CompressedView& view, const Code& code) {
   const auto bytes = [&](int section) { return view.sections[section].bytes.data(); };
   const datasets::Shape stored = stored_shape(view);
   const int base = eights_base(code.form, code.lowest);
-  const int64_t patch_count = static_cast<int64_t>(view.sections[kPatches].bytes.size()) / patch_bytes(code.form, true);
+  const int64_t patch_count = static_cast<int64_t>(view.sections[kPatches].bytes.size()) / patch_bytes(code.form);
   return {.table = reinterpret_cast<const uint32_t*>(bytes(kTable)),
           .streams = {.tiles = reinterpret_cast<const gpu::uint4*>(bytes(kTiles)),
                       .schedule = reinterpret_cast<const uint8_t*>(bytes(kSchedule)),

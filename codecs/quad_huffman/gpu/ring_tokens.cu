@@ -17,8 +17,9 @@ inline constexpr int kRingTokens = 2;
 
 inline constexpr int kRingSums = kRingTokens * kLanes;
 
-// Scales the pair of tokens that load_few_tokens() has brought to `inputs`, each thread the columns that it has brought, by
-// token_shift(), and notes that in shifts[kRingTokens]. `largest`: [kRingTokens, kLanes] words of shared memory.
+// Scales the pair of tokens that load_few_tokens() has brought to `inputs`, each thread the columns that it has
+// brought, by token_shift(), and notes that in shifts[kRingTokens]. `largest`: [kRingTokens, kLanes] words of shared
+// memory.
 ECMV_GPU_DEVICE void scale_pair(const TileCols& cols, int lane_groups, gpu::Pointer<std::byte> inputs,
                                 gpu::Pointer<uint32_t> largest, gpu::Pointer<uint32_t> shifts) {
   const int lane = LaneGroup::lane();

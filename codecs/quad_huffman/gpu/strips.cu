@@ -11,9 +11,10 @@ namespace {
 // Rows of the matrix in a tile of so many stored columns.
 ECMV_GPU_BOTH constexpr int strip_rows(int tile_cols) { return tile_cols / kLaneCols; }
 
-// Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory from the strip's first column on, to `sums` of its
-// rows, which other lane groups add to as well. `own_sums` [tile rows] are this lane group's: what it has of a row is stored there by one lane and
-// added at the end. (To add it at once, nvcc makes eight instructions a row to add up what lanes of a warp add to one number.)
+// Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory from the strip's first
+// column on, to `sums` of its rows, which other lane groups add to as well. `own_sums` [tile rows] are this lane
+// group's: what it has of a row is stored there by one lane and added at the end. (To add it at once, nvcc makes eight
+// instructions a row to add up what lanes of a warp add to one number.)
 template <typename TileOf>
 ECMV_GPU_DEVICE void multiply_strip(TileOf& tile, const Table& table, gpu::Pointer<const std::byte> inputs,
                                     gpu::Pointer<int32_t> sums, gpu::Pointer<int32_t> own_sums) {

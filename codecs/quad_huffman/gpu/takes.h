@@ -9,7 +9,6 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-enum class Layout { rows, fragments, strips };
 enum class Elements { any, int8, floats };
 
 inline constexpr const char* kRefusesSharedMemory =
@@ -18,8 +17,7 @@ inline constexpr const char* kRefusesSharedMemory =
 // Why a kernel for one layout and for such elements does not take a matrix; "" if it does.
 inline std::string refuses_matrix(const backends::CompressedView& matrix, Layout layout, Elements elements) {
   if (is_plain(matrix)) return kRefusesPlain;
-  const Layout stored = is_fragments(matrix) ? Layout::fragments : is_strips(matrix) ? Layout::strips : Layout::rows;
-  if (stored != layout) {
+  if (header_of(matrix).layout != layout) {
     if (layout == Layout::strips) return "The kernel takes strips.";
     return layout == Layout::rows ? kRefusesFragments : kRefusesRows;
   }
@@ -50,9 +48,9 @@ template <bool (*kShortWindows)(int, int) = is_chosen_code, typename F>
 auto for_code(const Code& code, F f) {
   using Kernel = decltype(f(Constant<4>{}, Constant<0>{}, Constant<2>{}));
   const auto for_window = [&](auto symbol_cols, auto form) -> Kernel {
-    constexpr bool kFolds = is_folded(form);
-    if constexpr (raw_bits_of(form) < least_raw_bits(symbol_cols, kFolds) ||
-                  raw_bits_of(form) > most_raw_bits(symbol_cols, kFolds)) {
+    constexpr Form kForm = form();
+    if constexpr (kForm.raw_bits < least_raw_bits(symbol_cols, kForm.folded) ||
+                  kForm.raw_bits > most_raw_bits(symbol_cols, kForm.folded)) {
       return nullptr;
     } else {
       if constexpr (kShortWindows(symbol_cols, form))

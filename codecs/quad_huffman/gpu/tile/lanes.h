@@ -13,7 +13,7 @@
 #include "backends/gpu/lanes.h"
 #include "codecs/quad_huffman/gpu/tile/cells.h"
 #include "codecs/quad_huffman/gpu/tile/code_ring.h"
-#include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/format/layout.h"
 #include "codecs/quad_huffman/gpu/tile/lane_form.h"
 #include "codecs/quad_huffman/gpu/tile/patches.h"
 #include "codecs/quad_huffman/gpu/tile/streams.h"
@@ -45,8 +45,9 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
   ECMV_GPU_DEVICE TileLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
       : hidden_(hidden), ring_(shared), lane_ring_(shared + 4 * LaneGroup::lane()) {}
 
-  // Starts the loads and copies of what comes first of a tile, once `after` is there, which would be waited for with them.
-  // Where kRawLater, begin_raw() comes before decode(); where kFetches, decode<true>() finds fetch_group(0) done.
+  // Starts the loads and copies of what comes first of a tile, once `after` is there, which would be waited for with
+  // them. Where kRawLater, begin_raw() comes before decode(); where kFetches, decode<true>() finds fetch_group(0)
+  // done.
   template <bool kRawLater = false, bool kFetches = false>
   ECMV_GPU_DEVICE void begin(const Streams& streams, int64_t group, int column, int column_tiles, int cols,
                              uint32_t after = 0) {
@@ -163,9 +164,9 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     if constexpr (kLanesForm.early) return gpu::load_streaming_before_sync(from);
     return gpu::load_streaming_here(from);
   }
-  // Loads what step `step` of the segment that is `further` bytes after the one in work needs and the one before it has not
-  // loaded, lanes `of_lane` bytes apart. Loads begin when what is in use has come: nvcc counts all of a thread's loads of this
-  // kind by one counter, so that a wait for one waits for all that have begun.
+  // Loads what step `step` of the segment that is `further` bytes after the one in work needs and the one before it
+  // has not loaded, lanes `of_lane` bytes apart. Loads begin when what is in use has come: nvcc counts all of a
+  // thread's loads of this kind by one counter, so that a wait for one waits for all that have begun.
   ECMV_GPU_DEVICE void load_step(int step, int further, int of_lane, uint32_t in_use) {
     if constexpr (kRawBits == 0) return;
     const int batch = step / kLoadsOfBatch;
@@ -192,7 +193,8 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     return (step * (kBatchWords / kLoadsOfBatch) + kUnitWords - 1) / kUnitWords * kUnitWords;
   }
 
-  // Batches that are brought to the L2 cache at a time, before they are loaded (NOTES.md: what that gains, and costs bf16).
+  // Batches that are brought to the L2 cache at a time, before they are loaded (NOTES.md: what that gains, and costs
+  // bf16).
   static constexpr int kPrefetched = kSymbolCols != 4 || (kFloats && !kLanesForm.prefetches) ? 0
                                      : kRawBits > 3                                          ? 1
                                      : kRawBits > 0                                          ? kBatches
@@ -207,7 +209,8 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
   ECMV_GPU_DEVICE int blocks_of(int s) const { return s < segments_ ? ring_.blocks_of(s) : 0; }
   // Starts the copies of the next blocks and moves lagging positions forward.
   ECMV_GPU_DEVICE void fetch_codes(int blocks, int later) {
-    // Since the last such call a segment was decoded, whose bits fit a ring, and before it no position was behind the ring.
+    // Since the last such call a segment was decoded, whose bits fit a ring, and before it no position was behind the
+    // ring.
     if constexpr (kExactLengths) {
       const int behind = 32 * ring_.reach() - ring_bits();
       tile_.position =

@@ -12,7 +12,7 @@
 #include "backends/gpu/bits.h"
 #include "backends/gpu/lanes.h"
 #include "codecs/quad_huffman/gpu/tile/streams.h"
-#include "codecs/quad_huffman/strips.h"
+#include "codecs/quad_huffman/format/patches.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 

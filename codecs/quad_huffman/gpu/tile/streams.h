@@ -7,7 +7,7 @@
 #include "backends/gpu/bits.h"
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/memory.h"
-#include "codecs/quad_huffman/format.h"
+#include "codecs/quad_huffman/format/layout.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
@@ -29,7 +29,8 @@ struct Streams {
 inline constexpr int kRingBits = 32 * kRingLines;
 
 // Constants that the compiler must not know. Bytes of a line of the ring for one bit of a lane: nvcc would make three
-// instructions of an address instead of two. And a zero, to make one thing wait for another that it does not depend on.
+// instructions of an address instead of two. And a zero, to make one thing wait for another that it does not depend
+// on.
 struct Hidden {
   int line_bytes_of_bit = kLineBytes / 32;
   uint32_t zero = 0;
@@ -39,9 +40,9 @@ struct Hidden {
   uint32_t exponent_unit = 16;
 };
 
-// This lane's copy of a table, and a mask of entries' distances in bytes. Windows that have the next code's first bit where the
-// mask begins are masked and moved to this lane's copy by one operation. The base is the same for all lanes, which nvcc 13 makes a
-// part of the load. Other windows are multiplied first.
+// This lane's copy of a table, and a mask of entries' distances in bytes. Windows that have the next code's first bit
+// where the mask begins are masked and moved to this lane's copy by one operation. The base is the same for all lanes,
+// which nvcc 13 makes a part of the load. Other windows are multiplied first.
 struct Table {
   gpu::Pointer<const std::byte> bytes;
   uint32_t mask, distance, lane;
@@ -49,9 +50,9 @@ struct Table {
   ECMV_GPU_DEVICE uint32_t at_shifted(uint32_t window) const {
     return *gpu::cast<const uint32_t>(bytes + static_cast<int>((window & mask) | lane));
   }
-  // Of a table with kCopies copies of rotated entries, for a window that begins with the code: its first kRotationBits bits, times four
-  // as SHF wants it, and the entry by those behind them. With 8 copies that is where the look-up wants them, too; with 2 they are
-  // there as they are.
+  // Of a table with kCopies copies of rotated entries, for a window that begins with the code: its first kRotationBits
+  // bits, times four as SHF wants it, and the entry by those behind them. With 8 copies that is where the look-up
+  // wants them, too; with 2 they are there as they are.
   template <int kCopies>
   ECMV_GPU_DEVICE uint32_t at_rotated(uint32_t window, const Hidden& hidden, uint32_t& rotation) const {
     static_assert(kCopies == 2 || kCopies == 8);
@@ -61,8 +62,8 @@ struct Table {
   ECMV_GPU_DEVICE uint32_t operator[](uint32_t window) const { return at_shifted(window * distance); }
 };
 
-// The next 64 bits of a lane's codes, from its position on, which may be a few bits before them. First and last ones may be of a
-// line that is not in the ring any more, or not yet: they are not used then.
+// The next 64 bits of a lane's codes, from its position on, which may be a few bits before them. First and last ones
+// may be of a line that is not in the ring any more, or not yet: they are not used then.
 struct Windows {
   uint32_t first, second;
 };
