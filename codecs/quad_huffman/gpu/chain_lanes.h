@@ -156,7 +156,7 @@ class AheadTiles {
                                     static_cast<uint32_t>(position))};
   }
   ECMV_GPU_DEVICE int code_bytes() const { return kAheadMaskBytes + room_ * kLineBytes; }
-  // Of the codes, which come first, and of the raw bits.
+  // Where the raw bits are: after the codes.
   ECMV_GPU_DEVICE gpu::Pointer<std::byte> raw() const { return shared_ + code_bytes(); }
   ECMV_GPU_DEVICE gpu::Arrival arrival(int raw_bytes) const { return gpu::Arrival(raw() + raw_bytes); }
 
@@ -172,7 +172,7 @@ class AheadTiles {
   Patches patches_{};
 
  private:
-  // Of a layer there is.
+  // Whether there is such a layer.
   ECMV_GPU_DEVICE bool exists(AheadTile tile) const { return tile.layer < layers_.count; }
   ECMV_GPU_DEVICE AheadTile after(AheadTile tile) const {
     if (!exists(tile)) return tile;
@@ -197,8 +197,8 @@ class AheadTiles {
     return matrix.streams.raw + number_of(matrix, tile) * static_cast<int64_t>(raw_bytes);
   }
 
-  // Word l of the tile's index and the next one goes to lane l, while the tiles before it are under way. Its raw bits,
-  // which are where no index has to say, are brought to the L2.
+  // Word l of the tile's index and the next one goes to lane l, while the tiles before it are under way. Its raw
+  // bits, which are where no index has to say, are brought to the L2.
   ECMV_GPU_DEVICE uint32_t load_index(AheadTile tile, int raw_bytes) const {
     if (!exists(tile)) return 0;
     const Matrix& matrix = layers_[tile.layer].matrix;

@@ -33,7 +33,8 @@ template <int kValue>
 using Constant = std::integral_constant<int, kValue>;
 
 // Codes that settings for speed choose and the published configurations name. They have kernels for windows of three
-// symbols, which tables of at most 2^10 entries allow, and, with symbols of 2 columns, for 16 lane groups. All other codes have one kernel a product: each template argument more would be compiled for all of them.
+// symbols, which tables of at most 2^10 entries allow, and, with symbols of 2 columns, for 16 lane groups. All other
+// codes have one kernel a product: each template argument more would be compiled for all of them.
 constexpr bool is_chosen_code(int symbol_cols, int form) {
   switch (symbol_cols) {
     case 2: return form == 1 || form == 2;
@@ -42,8 +43,9 @@ constexpr bool is_chosen_code(int symbol_cols, int form) {
   }
 }
 
-// f(columns of a symbol, form, symbols a window), all constants, for a code of int8 elements: the kernel, a pointer of one
-// type for all. kShortWindows(columns of a symbol, form): whether there is a kernel for windows of three symbols.
+// f(columns of a symbol, form, symbols a window), all constants, for a code of int8 elements: the kernel, a pointer
+// of one type for all. kShortWindows(columns of a symbol, form): whether there is a kernel for windows of three
+// symbols.
 template <bool (*kShortWindows)(int, int) = is_chosen_code, typename F>
 auto for_code(const Code& code, F f) {
   using Kernel = decltype(f(Constant<4>{}, Constant<0>{}, Constant<2>{}));
@@ -58,7 +60,7 @@ auto for_code(const Code& code, F f) {
       return f(symbol_cols, form, Constant<2>{});
     }
   };
-  const auto for_form = [&]<int... kForm>(auto symbol_cols, std::integer_sequence<int, kForm...>) -> Kernel {
+  const auto for_form = [&]<int... kForm>(auto symbol_cols, std::integer_sequence<int, kForm...>)->Kernel {
     Kernel kernel = nullptr;
     (void)((code.form == kForm && (kernel = for_window(symbol_cols, Constant<kForm>{}), true)) || ...);
     return kernel;
@@ -87,7 +89,8 @@ auto for_float_code(const Code& code, F f) {
   return code.symbol_cols == 2 ? for_window(Constant<2>{}) : for_window(Constant<4>{});
 }
 
-// f8 has an instance for the most lane groups alone: it holds half of bf16's raw words, which fit the fewer registers.
+// f8 has an instance for the most lane groups alone: it holds half of bf16's raw words, which fit the fewer
+// registers.
 constexpr int most_threads(int form, int threads) { return is_f8(form) ? 32 * kLanes : threads; }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -3,8 +3,7 @@
 // halves, one multiply-add that shifts them and adds the lowest, bytes of sign and mantissa doubled to halves, one
 // selection of bits. Operations for four columns beyond the look-ups: 2 for the exponents' lowest bits (K = 4), 8 for
 // the halves, 4 to make numbers of them, 4 multiply-adds, 1 load of x.
-//
-// Of f8 the raw words' halves have sign and mantissa in place once they are rotated (format.h), so that no bytes are
+// The halves of f8's raw words have sign and mantissa in place once they are rotated (format.h), so that no bytes are
 // doubled. What comes out has f8's exponent: as a bf16 it is 2^-120 times the number, subnormal ones included. One
 // multiplication of each two elements makes it the number, or tokens are scaled up in return. Operations: 1.5
 // rotations, 6 for the halves, 2 multiplications. What f8 calls NaN becomes 480.
@@ -28,8 +27,8 @@ ECMV_GPU_DEVICE FourFloats join(uint32_t exponents, uint32_t signs, uint32_t low
           gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit + lowest,
                            gpu::byte_permute(signs, 0, 0x3322))};
 }
-// The same of f8, numbers less a factor of 2^kF8Shift; `quad`: of the segment, a constant once the loops around are
-// unrolled; `word`: the raw word of this quad and its neighbour.
+// f8 elements in the same way, numbers less a factor of 2^kF8Shift; `quad`: of the segment, a constant once the loops
+// around are unrolled; `word`: the raw word of this quad and its neighbour.
 inline constexpr int kF8Shift = 120;
 ECMV_GPU_DEVICE FourFloats join_f8(int quad, uint32_t exponents, uint32_t word, uint32_t lowest, uint32_t unit) {
   constexpr uint32_t kExponent = ~gpu::kF8Raw;
@@ -39,11 +38,11 @@ ECMV_GPU_DEVICE FourFloats join_f8(int quad, uint32_t exponents, uint32_t word, 
                            bits == 0 ? word : rotated(bits)),
           gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit + lowest, rotated(bits + 4))};
 }
-// The same of symbols of eight, of the exponents less `lowest` and the raw word of this quad, of f8 of both quads:
-// what belongs together is at the same distance from where it goes. `base`, in both halves where exponents are, takes
-// the place of `lowest` (format.h): numbers are never subnormal, so that tokens need no factor, and nothing has to be
-// added. Operations for eight columns: 1.5 for the exponents, 8 to take what is a pair's, 3 rotations, of f8 one of
-// them by the multiplier.
+// Symbols of eight in the same way, from the exponents less `lowest` and the raw word of this quad, of f8 of both
+// quads: what belongs together is at the same distance from where it goes. `base`, in both halves where exponents
+// are, takes the place of `lowest` (format.h): numbers are never subnormal, so that tokens need no factor, and
+// nothing has to be added. Operations for eight columns: 1.5 for the exponents, 8 to take what is a pair's, 3
+// rotations, of f8 one of them by the multiplier.
 static_assert(eights_rotation(0) == 0 && eights_rotation(1) == 8 && eights_rotation(2) == 4 &&
               eights_rotation(3) == -4);
 template <bool kF8>

@@ -2,8 +2,8 @@
 // symbols. Operations of a lane (H200: 64 lanes of the ALU, 64 of the multiplier, 32 of shared memory a clock), W
 // symbols a window:
 //   two windows: 1 and, 1 multiply-add, 3 loads, 3 funnel shifts, 2 additions
-//   a symbol: 1 logic operation (W = 2) or 1 multiply and 1 logic operation, 1 load, 1 and (unless lengths are sums), 1 dot product
-//   (length), 1 - 1 / W shifts
+//   a symbol: 1 logic operation (W = 2) or 1 multiply and 1 logic operation, 1 load, 1 and (unless lengths are sums),
+//   1 dot product (length), 1 - 1 / W shifts
 //   four columns: cells_gpu.h; product: 1 dot product, 0.25 load of x
 #pragma once
 
@@ -11,9 +11,9 @@
 
 #include "backends/gpu/async_copy.h"
 #include "backends/gpu/lanes.h"
+#include "codecs/quad_huffman/format/layout.h"
 #include "codecs/quad_huffman/gpu/tile/cells.h"
 #include "codecs/quad_huffman/gpu/tile/code_ring.h"
-#include "codecs/quad_huffman/format/layout.h"
 #include "codecs/quad_huffman/gpu/tile/lane_form.h"
 #include "codecs/quad_huffman/gpu/tile/patches.h"
 #include "codecs/quad_huffman/gpu/tile/streams.h"
@@ -25,7 +25,7 @@ template <int kBatchWords>
 struct TileState {
   gpu::Pointer<const std::byte> raw;  // of the segment in work
   uint32_t words[2][kBatchWords == 0 ? 1 : kBatchWords];
-  uint32_t position;                  // in bits; of shifted windows less the shift
+  uint32_t position;  // in bits; of shifted windows less the shift
 };
 
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, LaneForm kLanesForm = LaneForm{}>
@@ -92,8 +92,9 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
   // Raw bits to registers, which what comes between begin() and this may use for itself.
   ECMV_GPU_DEVICE void begin_raw() { load_step(0, 0, kRawBytesOfLane, 0); }
 
-  // Calls visit(segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's row, as
-  // Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa, of f8 the raw word with the quad's.
+  // Calls visit(segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's
+  // row, as Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa, of f8 the raw word
+  // with the quad's.
   template <bool kFetched = false, typename Visit>
   ECMV_GPU_DEVICE void decode(const Table& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
@@ -118,8 +119,9 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     decode(table, Integers<Visit>{visit});
   }
 
-  // The parts of decode(), for lane groups that go through their tiles together: before segment s each waits, then all
-  // meet, then each calls fetch() and commits. Copies that are no bulk copies are those of all that it has committed.
+  // The parts of decode(), for lane groups that go through their tiles together: before segment s each waits, then
+  // all meet, then each calls fetch() and commits. Copies that are no bulk copies are those of all that it has
+  // committed.
   ECMV_GPU_DEVICE int segments() const { return segments_; }
   ECMV_GPU_DEVICE void wait_for_segment() {
     gpu::wait_copies<kAhead - 1>();
@@ -188,7 +190,8 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     }
     if constexpr (kLanesForm.early) LaneGroup::sync();
   }
-  // Of a batch, what a step loads: units that have a word of the step's columns, and no word of those before.
+  // The first word of a batch that a step loads: units that have a word of the step's columns, and no word of those
+  // before.
   ECMV_GPU_DEVICE static constexpr int first_word(int step) {
     return (step * (kBatchWords / kLoadsOfBatch) + kUnitWords - 1) / kUnitWords * kUnitWords;
   }

@@ -1,5 +1,5 @@
-// Decoded rows in shared memory. A lane decodes a row, but matrix units and memory want a row from several lanes; so a
-// lane group writes what it decoded to a piece of shared memory of its own, 32 rows x kRowBytes bytes, and corrects
+// Decoded rows in shared memory. A lane decodes a row, but matrix units and memory want a row from several lanes; so
+// a lane group writes what it decoded to a piece of shared memory of its own, 32 rows x kRowBytes bytes, and corrects
 // there what patches change. The rows' 16 bytes that eight lanes write at once, and those of one row that lanes read
 // at once, lie in different banks.
 #pragma once
@@ -18,8 +18,8 @@ ECMV_GPU_DEVICE uint32_t f8_bytes(int quad, uint32_t exponents, uint32_t word) {
   return gpu::select_bits(0x78787878u, exponents, gpu::select_bits(0x80808080u, signs, mantissas & 0x07070707u));
 }
 
-// The same of symbols of eight: join_eights() has an element's exponent and mantissa from bit 4 on, and its sign in
-// bit 15.
+// Symbols of eight in the same way: join_eights() has an element's exponent and mantissa from bit 4 on, and its sign
+// in bit 15.
 ECMV_GPU_DEVICE uint32_t f8_bytes_of_eight(int quad, uint32_t exponents, uint32_t word, uint32_t lowest) {
   const FourFloats four = join_eights<true>(quad, exponents, word, 0);
   const uint32_t rest = gpu::byte_permute(four.first >> 4, four.second >> 4, 0x6420) & 0x7F7F7F7Fu,
@@ -95,8 +95,7 @@ struct RowsPiece {
   }
   // `quad` is the last one of a chunk.
   template <typename Use>
-  ECMV_GPU_DEVICE void put_chunk(TileOf& tile, int s, int quad, gpu::uint4 chunk, PatchWalk& patches,
-                                 Use use) {
+  ECMV_GPU_DEVICE void put_chunk(TileOf& tile, int s, int quad, gpu::uint4 chunk, PatchWalk& patches, Use use) {
     const int end_col = s * TileOf::kSegmentCols + quad * 4 + 4, in_piece = (end_col - 1) % kCols;
     if (!kFloats && lowest != 0)
       chunk = gpu::uint4{gpu::add_bytes(chunk.x, lowest), gpu::add_bytes(chunk.y, lowest),

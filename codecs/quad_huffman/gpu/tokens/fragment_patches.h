@@ -1,12 +1,12 @@
-// What patches change in products of fragments, as a matrix product of their own: each patch is a column of operand A,
-// in the row of its element, and meets the tokens' numbers of that element's column. So the sums come to the lanes
+// What patches change in products of fragments, as a matrix product of their own: each patch is a column of operand
+// A, in the row of its element, and meets the tokens' numbers of that element's column. So the sums come to the lanes
 // that have them without anybody waiting for a turn. (H200, 16384 x 16384 of bf16, 16 tokens: T = 11, with more
 // patches, took 8 us longer than T = 12 when they were dealt out one by one, and 5 us as a product.)
 #pragma once
 
 #include "backends/gpu/products/warpgroup_units.h"
-#include "codecs/quad_huffman/gpu/tile/floats.h"
 #include "codecs/quad_huffman/format/layout.h"
+#include "codecs/quad_huffman/gpu/tile/floats.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
@@ -24,7 +24,7 @@ struct UnitNumbers {
   gpu::Pointer<const std::byte> own;
   explicit ECMV_GPU_DEVICE UnitNumbers(gpu::Pointer<const std::byte> tokens)
       : own(tokens + LaneGroup::lane() / 4 * (4 * kLaneTokenBytes)) {}
-  // Of column `col` of stored row `row` of the tile.
+  // The place of column `col` of stored row `row` of the tile.
   ECMV_GPU_DEVICE static uint32_t place(int row, int col) {
     return static_cast<uint32_t>(col / kFragmentCols * kUnitTokenBytes + row % 4 * kLaneTokenBytes + col % 4 * 2);
   }
