@@ -1,6 +1,6 @@
 // Decoding to memory, of int8, bf16 and f8 elements. A lane that stored its own row would send 16 bytes to each of 32
 // rows, which memory takes at a fifth of its speed; so a lane group stores what it decoded from a piece of shared
-// memory (rows_gpu.h), rows of 256 bytes by as many lanes as they have 16 bytes. Longer runs of a row are faster,
+// memory (tile/rows.h), rows of 256 bytes by as many lanes as they have 16 bytes. Longer runs of a row are faster,
 // though lines have 128 bytes (H200, bf16: 1.00 T elements/s with 128 bytes, 1.10 with 256). Raw bits of int8
 // elements are loaded early (16384 x 16384, K = 8, us: B = 3, T = 12 119.5, and 123.9 without; B = 4, T = 8 117.2 and
 // 120.6).
