@@ -148,7 +148,7 @@ backends::BoundKernel bind_plain_decode(const backends::Policy&, backends::Layer
                                  view.shape.cols * datasets::element_bytes(view.type)};
 }
 backends::BoundKernel bind_plain_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
-  return MultiplyPlain<backends::cpu::dense_matvec_scalar>(*layers[0].matrix);
+  return PlainProduct<backends::cpu::dense_matvec_scalar>(*layers[0].matrix);
 }
 
 backends::KernelFacts facts_of(const Stored& stored) { return {.rows_per_block = stored.tile_rows()}; }

@@ -10,10 +10,10 @@ namespace ecmv::codecs::quad_huffman {
 
 // y = W x by kDense(elements, rows, cols, x, y).
 template <void (*kDense)(const int8_t*, int64_t, int64_t, const int8_t*, int32_t*)>
-struct MultiplyPlain {
+struct PlainProduct {
   const int8_t* elements;
   int64_t cols;
-  explicit MultiplyPlain(const CompressedView& view)
+  explicit PlainProduct(const CompressedView& view)
       : elements(reinterpret_cast<const int8_t*>(view.sections[kRaw].bytes.data())), cols(view.shape.cols) {}
   void operator()(void*, const backends::MatvecArgs& args) const {
     kDense(elements + args.rows.begin * cols, args.rows.count(), cols, args.x, args.y + args.rows.begin);

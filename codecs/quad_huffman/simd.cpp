@@ -454,7 +454,7 @@ std::string refuses_plain(const CompressedView& view, const backends::DeviceInfo
   return is_plain(view) ? "" : kRefusesCodes;
 }
 backends::BoundKernel bind_plain(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
-  return MultiplyPlain<backends::cpu::dense_matvec_simd>(*layers[0].matrix);
+  return PlainProduct<backends::cpu::dense_matvec_simd>(*layers[0].matrix);
 }
 
 constexpr backends::Kernel kKernels[] = {
