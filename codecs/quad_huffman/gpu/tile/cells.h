@@ -87,7 +87,7 @@ struct Cells {
       const uint32_t high = high_of<kQuad>(entry), signs = gpu::spread_signs(sign_bits(word, quad));
       if constexpr (kDoubled) return (high ^ signs) & ~low_bits(1);
       const uint32_t magnitude = gpu::select_bits(low_bits(kCellBits), raw(word, quad), high);
-      // Of packed entries other bits are above.
+      // Packed entries have other bits above.
       if constexpr (kPacked) return (magnitude & low_bits(kCellBits + 2)) ^ signs;
       return magnitude ^ signs;
     }
