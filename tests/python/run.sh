@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs the Python package into a virtual environment of its own, as a user would, and runs the claims beside this file.
+# Installs the Python package into a virtual environment of its own, as a user would, and runs the claims beside this
+# file.
 #   run.sh PACKAGE_FOLDER ECMV LIBRARY SOURCE [TEST...]     exit status 77: skipped, with the reason
 # Nothing is downloaded: NumPy, pandas, setuptools and wheel are those of python3, or of the Python that PYTHON names.
 set -eu
