@@ -20,6 +20,16 @@ bool takes_scales(const Kernel& kernel, const datasets::Scales& scales) {
          takes_groups(kernel, scales.group_cols);
 }
 
+const Policy& chosen_policy(const Kernel& kernel, const CompressedView& matrix, const DeviceInfo& device, int batch) {
+  if (kernel.choose != nullptr)
+    if (const Policy* chosen = kernel.policies.find(kernel.choose(matrix, device, batch));
+        chosen != nullptr && kernel.refuses(matrix, device, *chosen).empty())
+      return *chosen;
+  for (const Policy& policy : kernel.policies)
+    if (kernel.refuses(matrix, device, policy).empty()) return policy;
+  return kernel.policies[0];
+}
+
 std::string refuses_nothing(const CompressedView&, const DeviceInfo&, const Policy&) { return {}; }
 
 }  // namespace ecmv::backends

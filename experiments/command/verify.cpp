@@ -91,7 +91,7 @@ class Verification {
       if (record.status == reports::Status::ok && record.kernel.op != "size")
         counts.kernels.insert(fmt::format("{}/{}/{}/{}/{}/{}", record.kernel.backend, record.kernel.simd_target,
                                           record.kernel.op, record.kernel.unfused, record.kernel.variant,
-                                          record.kernel.tuning));
+                                          record.kernel.policy));
     };
     const RunSummary summary = run_experiment(experiment, run);
     for (const auto& [reason, count] : summary.refusals) refusals_[reason] += count;

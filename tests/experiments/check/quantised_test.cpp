@@ -25,8 +25,8 @@ namespace {
 
 constexpr int64_t kRows = 24, kCols = 200, kLayers = 2;
 
-void one_row_wrongly(const Stored& stored, const MatmulArgs& args) {
-  multiply_tokens(stored, args);
+void one_row_wrongly(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
   if (args.rows.begin == 0) args.y[3] *= 1.001f;
 }
 

@@ -170,7 +170,7 @@ TEST_CASE("the table at the end has the fastest kernel of each codec, the number
     record.data.rows = record.data.cols = 64;
     record.kernel.backend = "simd";
     record.kernel.variant = variant;
-    record.kernel.tuning = "default";
+    record.kernel.policy = "default";
     record.kernel.device = "A CPU";
     record.kernel.threads = 2;
     record.size.bits_per_element = bits;
