@@ -208,8 +208,8 @@ experiments:
     kernels: {backend: emulator, op: [matmul, matvec], devices: 2, split: [pairs, rows], variant: first, policy: first}
   - data: {source: model, model: qwen3_0_6b, blocks: 1, rows: 50}
     codecs: [raw_bf16]
-    kernels: {backend: emulator, op: step, repeat: 2, activations: bf16, batch: 2, devices: [2, 3], split: [rows, pairs],
-              variant: first, policy: first}
+    kernels: {backend: emulator, op: step, repeat: 2, activations: bf16, batch: 2, devices: [2, 3],
+              split: [rows, pairs], variant: first, policy: first}
 )";
   CHECK(command({"run", "pairs.yaml", "-o", "r.jsonl", "--filter", steps ? "" : "mat"}) == 0);
   INFO(command.err);
