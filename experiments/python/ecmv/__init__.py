@@ -14,6 +14,6 @@ from .records import read_bandwidths, read_records, read_runs
 
 __all__ = [
     "METRICS", "CompressedMatrix", "Error", "Failed", "Incorrect", "InvalidArgument", "Metric", "OutOfMemory",
-    "Refused", "Sizes", "Unavailable", "advise", "codecs", "encode", "load_codec_library", "read_bandwidths", "read_records",
-    "read_runs", "version",
+    "Refused", "Sizes", "Unavailable", "advise", "codecs", "encode", "load_codec_library", "read_bandwidths",
+    "read_records", "read_runs", "version",
 ]

@@ -27,7 +27,7 @@ def command():
 
 
 def library():
-    """libecmv.so: ECMV_LIBRARY, else beside the command on the PATH, in this Python's prefix, or in the system's path."""
+    """libecmv.so: ECMV_LIBRARY, else beside the command on the PATH, in this Python's prefix, or by the loader."""
     named = os.environ.get("ECMV_LIBRARY")
     if named:
         return named
