@@ -20,7 +20,7 @@ _BYTES = {"f8_e5m2": 1, "f8_e4m3": 1, "bf16": 2, "f16": 2}
 _MOST_TOKENS = 64
 
 Sizes = collections.namedtuple("Sizes", "payload table index scale padding stored bits_per_element")
-Sizes.__doc__ = """Stored bytes: payload + table + index + scale = stored, every byte that a product may read; padding is
+Sizes.__doc__ = """Stored bytes: payload + table + index + scale = stored, every byte a product may read; padding is
 how many of them carry nothing. bits_per_element is 8 * stored / elements."""
 
 
