@@ -181,7 +181,7 @@ const KernelAxis kTable[] = {
      .value = [](const KernelSpec& k) { return k.variant; },
      .record = [](const KernelSpec& k, CaseRecord& r) { r.kernel.variant = k.variant; }},
     {.key = "policy",
-     .help = "policies of a kernel: all, first, or names",
+     .help = "policies of a kernel: all, first, auto (the kernel's own choice), or names",
      .fallback = "all",
      .field = &KernelChoice::policies,
      .name_part =

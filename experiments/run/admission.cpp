@@ -114,6 +114,16 @@ backends::PassPlan plan_of(const KernelSpec& kernel, const codecs::Codec& codec,
   return plan;
 }
 
+const backends::Policy& policy_for(const backends::PassPlan& plan, const backends::CompressedView& layer,
+                                   const backends::DeviceInfo& device) {
+  return plan.policy == nullptr ? backends::chosen_policy(*plan.kernel, layer, device, plan.batch) : *plan.policy;
+}
+
+std::string refusal_of(const backends::PassPlan& plan, const backends::CompressedView& layer,
+                       const backends::DeviceInfo& device) {
+  return plan.kernel->refuses(layer, device, policy_for(plan, layer, device));
+}
+
 }  // namespace
 
 // From the device to the pass.
@@ -144,8 +154,10 @@ Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, 
   }
   if (plan.kernel != nullptr)
     for (const backends::CompressedMatrix& layer : layers.encoded->layers)
-      if (const std::string reason = plan.kernel->refuses(layer.view(), device.info(), *plan.policy); !reason.empty())
+      if (const std::string reason = refusal_of(plan, layer.view(), device.info()); !reason.empty())
         return {Status::refused, reason};
+  if (plan.kernel != nullptr && kernel.ranks > 1 && !layers.encoded->layers.empty())  // ranks are told a name
+    plan.policy = &policy_for(plan, layers.encoded->layers.front().view(), device.info());
   admitted.upload = upload_to(device, layers, kernel.pairs);
   for (const auto& matrix : *admitted.upload) plan.layers.push_back(matrix.get());
   admitted.pass = options_.prepare(device, plan);
