@@ -12,10 +12,7 @@ struct Network {
   int32_t nodes = 0;
   std::vector<int32_t> begin, neighbour;  // [nodes + 1], [edges]
 
-  void capture(MemoryImage& image) const {
-    image.capture("begin", begin);
-    image.capture("neighbour", neighbour);
-  }
+  void capture(MemoryImage& image) const { image.capture("begin", begin, "neighbour", neighbour); }
 };
 
 static Network from_edges(int32_t nodes, std::vector<std::pair<int32_t, int32_t>> edges) {
@@ -86,9 +83,7 @@ MemoryImage bfs(uint64_t seed) {
   }
   MemoryImage image;
   graph.capture(image);
-  image.capture("level", level);
-  image.capture("order", order);
-  image.capture("visited", visited);
+  image.capture("level", level, "order", order, "visited", visited);
   return image;
 }
 
@@ -116,9 +111,7 @@ MemoryImage shortest_paths(uint64_t seed) {
   }
   MemoryImage image;
   graph.capture(image);
-  image.capture("weight", weight);
-  image.capture("distance", distance);
-  image.capture("parent", parent);
+  image.capture("weight", weight, "distance", distance, "parent", parent);
   return image;
 }
 
@@ -140,10 +133,7 @@ MemoryImage pagerank(uint64_t seed) {
   }
   MemoryImage image;
   graph.capture(image);
-  image.capture("degree", degree);
-  image.capture("rank", rank);
-  image.capture("next", next);
-  image.capture("share", share);
+  image.capture("degree", degree, "rank", rank, "next", next, "share", share);
   return image;
 }
 
