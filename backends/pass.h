@@ -20,13 +20,6 @@ struct ChosenKernel {
   const Policy* policy = nullptr;  // of the kernel; null: its first one
 };
 
-// What ranks have of a layer, and what they exchange after it.
-enum class Split : uint8_t {
-  rows_gathered,  // each has its rows; the results are gathered on all
-  rows_kept,      // matmul: each has its rows and keeps what they give, for a layer by columns
-  cols            // matmul: each has its columns and those numbers of the tokens; the ranks' sums are added up on all
-};
-
 // What a pass does. `op` may be matvec or matmul with a decode kernel: then blocks are decoded to scratch and
 // multiplied there (an unfused product).
 struct PassPlan : ChosenKernel {
@@ -110,7 +103,8 @@ class Pass {
   virtual std::string broken_guards() const = 0;              // "" while every guard zone is intact
 };
 
-// Binds and allocates. `device` and the plan's layers outlive the pass. Throws Refused where the layers cannot be bound
+// The device's own pass, or one of steps for its executor: binds and allocates. `device` and the plan's layers outlive
+// the pass. Throws Refused where the layers cannot be bound
 // together, OutOfMemory, and std::invalid_argument for a plan that makes no sense.
 std::unique_ptr<Pass> prepare(Device& device, const PassPlan& plan);
 

@@ -15,8 +15,7 @@ namespace ecmv::experiments {
 class RankMatrix final : public backends::UploadedMatrix {
  public:
   // Of `codec`, with this split; `rows` of the whole layer.
-  RankMatrix(RankTeam& team, LayerSplit split, std::string codec, int64_t rows)
-      : team_(team), split_(std::move(split)), id_(team.new_id()), codec_(std::move(codec)), rows_(rows) {}
+  RankMatrix(RankTeam& team, LayerSplit split, std::string codec, int64_t rows);
   ~RankMatrix() override;
   int id() const { return id_; }
   const std::string& codec() const { return codec_; }
