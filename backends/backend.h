@@ -71,8 +71,8 @@ class Device {
   // Makes this device the one that a kernel's `refuses` speaks of (on `simd`: its instruction set becomes the one that
   // dynamic dispatch chooses). Passes do it for themselves.
   virtual void select() = 0;
-  // A layer, `copies` times: a part for each of the ranks that share the device by `split`, and one part for a device of
-  // one process. Throws OutOfMemory.
+  // A layer, `copies` times: a part for each of the ranks that share the device by `split`, and one part for a device
+  // of one process. Throws OutOfMemory.
   virtual std::vector<std::unique_ptr<UploadedMatrix>> upload_layer(std::span<const CompressedMatrix> parts,
                                                                     const LayerSplit& split, size_t copies) = 0;
   std::unique_ptr<UploadedMatrix> upload(const CompressedMatrix& whole) {
@@ -81,8 +81,8 @@ class Device {
   // Bytes of the host in the device's memory, for Pass::first_difference(); null where that is the host's, and nothing
   // needs a copy. Throws OutOfMemory, also where little would be left for whatever comes.
   virtual std::unique_ptr<Buffer> copy_of(std::span<const std::byte>) { return nullptr; }
-  // prepare() of pass.h asks a device for one of two: a pass of its own kind, or an executor, for one pass, that carries
-  // out steps. `graph`: where the device can, what time() runs is captured once and replayed with one call.
+  // prepare() of pass.h asks a device for one of two: a pass of its own kind, or an executor, for one pass, that
+  // carries out steps. `graph`: where the device can, what time() runs is captured once and replayed with one call.
   virtual std::unique_ptr<Pass> prepare(const PassPlan& plan);  // null: it has an executor
   virtual std::unique_ptr<Executor> executor(bool /*graph*/) { return nullptr; }
   // Seconds of `repetitions` reads of `bytes` bytes of memory by all threads, each byte once.

@@ -50,8 +50,8 @@ int64_t all_cols(const PassPlan& plan, size_t layer);
 std::span<const float> own_token(const PassPlan& plan, size_t layer, int token);
 std::vector<float> own_tokens(const PassPlan& plan, size_t layer);
 
-// Bytes at which the ranks' products of a layer begin where they are gathered, each aligned like a buffer of its own, and
-// at which the last ones end.
+// Bytes at which the ranks' products of a layer begin where they are gathered, each aligned like a buffer of its own,
+// and at which the last ones end.
 std::vector<int64_t> places_of_products(const PassPlan& plan, size_t layer);
 
 // Throws std::invalid_argument for a plan whose parts do not fit together.

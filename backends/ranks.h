@@ -26,7 +26,7 @@ struct LayerSplit {
   int ranks() const { return static_cast<int>(begins.size()) - 1; }
 };
 
-// Of a device that several ranks share, for the record.
+// What the record says of a device that several ranks share.
 struct SharedDevice {
   int ranks = 1;
   bool bound = true;                      // every thread has a core to itself

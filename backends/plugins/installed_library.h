@@ -14,8 +14,8 @@ class InstalledLibrary {
  public:
   explicit InstalledLibrary(std::string name) : name_(std::move(name)) {}
 
-  // Opens the first of these files that the loader takes; false, with `missing`, if it takes none. An open library stays
-  // for as long as the process.
+  // Opens the first of these files that the loader takes; false, with `missing`, if it takes none. An open library
+  // stays for as long as the process.
   bool open(std::span<const char* const> files) {
     std::string tried;
     for (const char* file : files) {

@@ -30,8 +30,8 @@ RankTeam* team_of_process = nullptr;
   throw std::runtime_error(sentence);
 }
 
-// What an engine needs room for after a layer with results of `bytes` bytes. Ranks' products are aligned; what is added up
-// is there of every rank.
+// What an engine needs room for after a layer with results of `bytes` bytes. Ranks' products are aligned; what is added
+// up is there of every rank.
 int64_t room_for(const LayerSplit& split, int64_t bytes) {
   switch (split.how) {
     case Split::rows_gathered: return bytes + 256 * split.ranks();
@@ -326,7 +326,7 @@ std::vector<int> RankTeam::device_numbers(const KernelSpec& kernel) const {
   const std::vector<int> fitting = fitting_devices(kernel, emulated);
   std::vector<int> numbers;
   for (int rank = 0; rank < kernel.ranks; ++rank) {
-    // Of ranks that were not started nobody knows the host; that is said elsewhere.
+    // Nobody knows the host of a rank that was not started; that is said elsewhere.
     const std::string& own = hosts_[std::min(static_cast<size_t>(rank), hosts_.size() - 1)];
     const auto before = static_cast<size_t>(
         std::count(hosts_.begin(), hosts_.begin() + std::min<int64_t>(rank, static_cast<int64_t>(hosts_.size())), own));

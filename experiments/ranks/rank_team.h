@@ -1,5 +1,5 @@
-// Rank 0's view of a product by several ranks: a device whose passes run on all of them. The others do what they are told
-// (rank_worker.h), so that everything else of a run (cases, order, checks, records) is decided in one place.
+// Rank 0's view of a product by several ranks: a device whose passes run on all of them. The others do what they are
+// told (rank_worker.h), so that everything else of a run (cases, order, checks, records) is decided in one place.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ class RankDevice final : public backends::Device {
   // A part for each rank; the copies are sent once.
   std::vector<std::unique_ptr<backends::UploadedMatrix>> upload_layer(std::span<const backends::CompressedMatrix> parts,
                                                                       const LayerSplit& split, size_t copies) override;
-  // Of layers that a device of the team has uploaded. Throws as backends::prepare does.
+  // The plan's layers have been uploaded by a device of the team. Throws as backends::prepare does.
   std::unique_ptr<backends::Pass> prepare(const backends::PassPlan& plan) override;
   std::vector<double> time_reads(int64_t bytes, int repetitions) override;  // all ranks together, the slowest
   backends::DeviceState state() override;                                   // of rank 0's device
@@ -71,8 +71,8 @@ class RankTeam {
   std::vector<nlohmann::json> tell(int ranks, const std::function<nlohmann::json(int rank)>& command);
   std::vector<nlohmann::json> tell(int ranks, const nlohmann::json& command);
   RankWorker& own() { return own_; }
-  // The layers that all ranks have a part of, as long as they are uploaded. matrix() throws std::invalid_argument for any
-  // other.
+  // The layers that all ranks have a part of, as long as they are uploaded. matrix() throws std::invalid_argument for
+  // any other.
   void add(const RankMatrix& matrix);
   void forget(const RankMatrix& matrix);
   const RankMatrix& matrix(const backends::UploadedMatrix& uploaded) const;
