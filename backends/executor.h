@@ -127,9 +127,9 @@ class Executor {
   virtual bool runs_host_code() const = 0;
   // The unfused product of one layer, from a binding that decodes it: decodes to scratch and multiplies there. `decode`
   // outlives what is returned. With `scales` (a layout), decoded elements are multiplied by those of their groups first.
-  // Tokens are of float32; where `activations` are bf16, they are numbers of that.
+  // There are `batch` tokens of float32; where `activations` are bf16, they are numbers of that.
   virtual BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const CompressedView& matrix,
-                                       const GroupScales& scales, Activations activations) = 0;
+                                       const GroupScales& scales, Activations activations, int batch) = 0;
   // [workers()] places for scratch, which every Enqueue from now on gets.
   virtual void set_scratch(std::span<std::byte* const> scratch) = 0;
   // Makes the device current (on `simd`: chooses the instruction set) for bind().

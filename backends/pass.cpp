@@ -271,7 +271,10 @@ class StepPass final : public Pass {
     if (kernel == nullptr)
       return BoundKernel(ReferenceDecode{&plan_, layers[0].matrix},
                          {.rows_per_block = std::max<int64_t>(1, layers[0].matrix->shape.rows)});
-    BoundKernel bound = kernel->bind(policy == nullptr ? kernel->policies[0] : *policy, layers, place_);
+    const int batch = kernel->op == Op::matmul ? plan_.batch : 1;
+    const Policy& chosen =
+        policy == nullptr ? chosen_policy(*kernel, *layers[0].matrix, place_.device(), batch) : *policy;
+    BoundKernel bound = kernel->bind(chosen, layers, batch, place_);
     if (plan_.graph && !bound.facts.capturable && !place_.device().emulated)
       throw Refused(
           "The kernel's launches cannot be captured in a graph; with launch: plain they are made one by one.");
@@ -285,7 +288,8 @@ class StepPass final : public Pass {
     BoundKernel bound = bind({&one, 1}, index);
     if (unfused(index)) {
       layer.decode = bound;
-      bound = executor_->multiply_decoded(plan_.op, layer.decode, *layer.view, one.scales, plan_.activations);
+      bound =
+          executor_->multiply_decoded(plan_.op, layer.decode, *layer.view, one.scales, plan_.activations, plan_.batch);
     }
     layer.kernel = bound;
     layer.steps = steps_of(layer, index);
@@ -306,8 +310,7 @@ class StepPass final : public Pass {
       enqueue.row_bytes = layer.view->shape.cols * datasets::element_bytes(layer.view->type);
       enqueue.args = DecodeArgs{.out = decoded_->data()};
     } else if (plan_.op == Op::matmul) {
-      enqueue.args = MatmulArgs{.batch = plan_.batch,
-                                .x = in_memory(index) == Activations::f32 ? as<float>(layer.tokens) : nullptr,
+      enqueue.args = MatmulArgs{.x = in_memory(index) == Activations::f32 ? as<float>(layer.tokens) : nullptr,
                                 .x_bf16 = in_memory(index) == Activations::bf16 ? as<uint16_t>(layer.tokens) : nullptr,
                                 .x_stride = token_stride(layer.view->shape.cols, in_memory(index)),
                                 .y = own_products(layer),

@@ -175,7 +175,7 @@ inline ChainKernel chain_kernel(const Code& code, bool ahead) {
 
 static_assert(kStoredLayerBytes <= backends::kDescriptionBytes);
 
-inline backends::BoundKernel bind_chain(const backends::Policy& named, Layers layers, backends::Place& place) {
+inline backends::BoundKernel bind_chain(const backends::Policy& named, Layers layers, int, backends::Place& place) {
   const auto& policy = named.as<ChainPolicy>();
   const backends::DeviceInfo& device = place.device();
   const Common common = common_of(layers, device);

@@ -211,26 +211,24 @@ std::string refuses_plain_matvec(const CompressedView& view, const backends::Dev
   if (view.type != datasets::ElementType::i8) return "The kernel multiplies int8 elements.";
   return is_plain(view) ? "" : kRefusesCodes;
 }
-backends::BoundKernel bind_plain_decode(const backends::Policy&, std::span<const backends::Layer> layers,
-                                        backends::Place&) {
+backends::BoundKernel bind_plain_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& view = *layers[0].matrix;
   return backends::cpu::CopyRows{view.sections[kRaw].bytes.data(),
                                  view.shape.cols * datasets::element_bytes(view.type)};
 }
-backends::BoundKernel bind_plain_matvec(const backends::Policy&, std::span<const backends::Layer> layers,
-                                        backends::Place&) {
+backends::BoundKernel bind_plain_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& view = *layers[0].matrix;
   return MultiplyPlain{reinterpret_cast<const int8_t*>(view.sections[kRaw].bytes.data()), view.shape.cols};
 }
 
 backends::KernelFacts facts_of(const Stored& stored) { return {.rows_per_block = stored.tile_rows()}; }
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const Stored stored = open_stored(*layers[0].matrix);
   if (stored.floats()) return {DecodeFloats{stored}, facts_of(stored)};
   return {Decode{stored}, facts_of(stored)};
 }
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const Stored stored = open_stored(*layers[0].matrix);
   return {Multiply{stored}, facts_of(stored)};
 }

@@ -54,10 +54,11 @@ struct MultiplyFragments {
   int compute_units;
   int64_t shared_bytes;
   bool early;
+  int batch;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     multiply_parts(
-        stream, args, policy->tokens(), compute_units, early,
+        stream, args, batch, policy->tokens(), compute_units, early,
         [&](int) { return plan_fragments(*policy, code, stored, compute_units, shared_bytes); },
         [&](const FragmentsPlanned& planned, const gpu::Bf16Tokens& tokens) {
           gpu::launch(fragments_kernel(code, policy->multiply),
@@ -90,7 +91,8 @@ inline std::string refuses_fragments(const backends::CompressedView& matrix, con
 // the sum of the token's numbers that many times, where the bound has n 2^-24.
 inline double offset_of_digits(const Code& code) { return 4.0 * (128 + std::abs(code.lowest)); }
 
-inline backends::BoundKernel bind_fragments(const backends::Policy& named, Layers layers, backends::Place& place) {
+inline backends::BoundKernel bind_fragments(const backends::Policy& named, Layers layers, int batch,
+                                            backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   const Code code = code_of(view);
   const datasets::Shape stored = stored_shape(view);
@@ -101,7 +103,7 @@ inline backends::BoundKernel bind_fragments(const backends::Policy& named, Layer
       rounding_of_shares(view, code, layout.share_tiles * code.tile_cols * 2, layout.shares);
   if (policy.multiply == FragmentMultiply::digits) rounding.offset += offset_of_digits(code);
   return {MultiplyFragments{matrix_of(view, code), code, stored, static_cast<int>(view.shape.cols), &policy,
-                            device.compute_units, device.shared_bytes, gpu::have_early_launches(device)},
+                            device.compute_units, device.shared_bytes, gpu::have_early_launches(device), batch},
           {.scratch_bytes = gpu::share_scratch_bytes(layout.shares, view.shape.rows), .rounding = rounding}};
 }
 
@@ -161,13 +163,14 @@ struct MultiplyTogether {
   int compute_units;
   int64_t shared_bytes;
   bool early, clusters;
+  int batch;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     const auto plan = [&](int tokens) {
       return plan_together(*policy, code, stored, gpu::token_tiles(tokens, true), compute_units, shared_bytes,
                            clusters);
     };
-    multiply_parts(stream, args, plan(64).plan.lane_groups != 0 ? 64 : 16, compute_units, early, plan,
+    multiply_parts(stream, args, batch, plan(64).plan.lane_groups != 0 ? 64 : 16, compute_units, early, plan,
                    [&](const TogetherPlanned& planned, gpu::Bf16Tokens tokens) {
                      const int tiles = gpu::token_tiles(tokens.batch, true), shares = planned.layout.shares,
                                of_block = planned.plan.lane_groups;
@@ -195,7 +198,8 @@ inline std::string refuses_together(const backends::CompressedView& matrix, cons
   return refuses_patches(matrix);
 }
 
-inline backends::BoundKernel bind_together(const backends::Policy& named, Layers layers, backends::Place& place) {
+inline backends::BoundKernel bind_together(const backends::Policy& named, Layers layers, int batch,
+                                           backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   const Code code = code_of(view);
   const datasets::Shape stored = stored_shape(view);
@@ -210,7 +214,7 @@ inline backends::BoundKernel bind_together(const backends::Policy& named, Layers
   const int shares = std::max(few.shares, many.shares),
             share_cols = std::max(few.share_tiles, many.share_tiles) * code.tile_cols * 2;
   return {MultiplyTogether{matrix_of(view, code), code, stored, &policy, device.compute_units, device.shared_bytes,
-                           gpu::have_early_launches(device), gpu::have_clusters(device)},
+                           gpu::have_early_launches(device), gpu::have_clusters(device), batch},
           {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
            .rounding = rounding_of_shares(view, code, share_cols, shares)}};
 }

@@ -114,7 +114,7 @@ gpu::LaunchShape launch_shape_of(const Matrix& matrix, const Plan& plan, const R
           policy.early && gpu::have_early_launches(device)};
 }
 
-backends::BoundKernel bind_matvec(const backends::Policy& named, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_matvec(const backends::Policy& named, Layers layers, int, backends::Place& place) {
   const auto& policy = named.as<RingPolicy>();
   const Code code = code_of(*layers[0].matrix);
   const Matrix matrix = matrix_of(*layers[0].matrix, code);
@@ -136,7 +136,7 @@ struct MultiplyStrips {
   }
 };
 
-backends::BoundKernel bind_strips(const backends::Policy& named, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_strips(const backends::Policy& named, Layers layers, int, backends::Place& place) {
   const auto& policy = named.as<RingPolicy>();
   const backends::CompressedView& view = *layers[0].matrix;
   const Code code = code_of(view);
@@ -160,9 +160,10 @@ struct MultiplyFloats {
   Plan plan;
   gpu::LaunchShape launch_shape;
   MatmulKernel kernel;
+  int batch;
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    for (int token = 0; token < args.batch; ++token)
-      gpu::launch(kernel, launch_shape, stream, matrix, plan, hidden_of(plan), gpu::tokens_of(args), token);
+    for (int token = 0; token < batch; ++token)
+      gpu::launch(kernel, launch_shape, stream, matrix, plan, hidden_of(plan), gpu::tokens_of(args, batch), token);
   }
 };
 
@@ -174,14 +175,14 @@ MatmulKernel matmul_kernel(const Code& code) {
   });
 }
 
-backends::BoundKernel bind_matmul(const backends::Policy& named, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_matmul(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
   const auto& policy = named.as<RingPolicy>();
   const backends::CompressedView& view = *layers[0].matrix;
   const Code code = code_of(view);
   const Matrix matrix = matrix_of(view, code);
   const Plan plan = plan_of(policy, code, view.shape, InputType::float32, place.device().shared_bytes);
   const MatmulKernel kernel = plan.lane_groups <= 16 ? matmul_kernel<512>(code) : matmul_kernel<1024>(code);
-  return {MultiplyFloats{matrix, plan, launch_shape_of(matrix, plan, policy, place.device()), kernel},
+  return {MultiplyFloats{matrix, plan, launch_shape_of(matrix, plan, policy, place.device()), kernel, batch},
           {.rounding = rounding_of_eights(view, rounding_of_patches(view, {}, view.shape.cols))}};
 }
 
@@ -211,7 +212,7 @@ Plan plan_decode(const RingPolicy& policy, const Code& code, datasets::Shape mat
   return plan_of(policy, code, matrix, InputType::none, shared_bytes, kStoredPieceBytes);
 }
 
-backends::BoundKernel bind_decode(const backends::Policy& named, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_decode(const backends::Policy& named, Layers layers, int, backends::Place& place) {
   const auto& policy = named.as<RingPolicy>();
   const backends::CompressedView& view = *layers[0].matrix;
   const Code code = code_of(view);

@@ -27,12 +27,12 @@ std::string refuses_plain(const backends::CompressedView& view, const backends::
   return is_plain(view) ? "" : kRefusesCodes;
 }
 
-inline backends::BoundKernel bind_plain_decode(const backends::Policy&, std::span<const backends::Layer> layers,
+inline backends::BoundKernel bind_plain_decode(const backends::Policy&, backends::Layers layers, int,
                                                backends::Place&) {
   const auto& elements = layers[0].matrix->sections[kRaw].bytes;
   return gpu::CopyElements{elements.data(), static_cast<int64_t>(elements.size())};
 }
-inline backends::BoundKernel bind_plain_matvec(const backends::Policy&, std::span<const backends::Layer> layers,
+inline backends::BoundKernel bind_plain_matvec(const backends::Policy&, backends::Layers layers, int,
                                                backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   return {MultiplyPlain{gpu::dense_matrix(view, view.sections[kRaw].bytes.data(), place.device(), true)},

@@ -192,6 +192,6 @@ auto for_float_code(const Code& code, F f) {
 // f8 has an instance for the most lane groups alone: it holds half of bf16's raw words, which fit the fewer registers.
 constexpr int most_threads(int form, int threads) { return is_f8(form) ? 32 * kLanes : threads; }
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

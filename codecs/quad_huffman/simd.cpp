@@ -336,6 +336,7 @@ auto JoinRuns(FragmentRuns runs) {
 struct MultiplyFloats {
   Octets octets;
   backends::cpu::PanelForm form;
+  int batch;
   int64_t tile_offset, packed_offset;
   void operator()(void*, const backends::MatmulArgs& args) const {
     if (args.rows.count() <= 0) return;
@@ -350,7 +351,7 @@ struct MultiplyFloats {
                   tile_cols = stored.tile_cols * (kLanes / tile_rows);
     const auto join = is_f8(stored.form) ? JoinRuns<uint8_t>(stored.runs()) : JoinRuns<uint16_t>(stored.runs());
     std::byte* const matrix = stored.fragments ? tile + 2 * kLanes * stored.tile_cols : tile;
-    backends::cpu::pack_tokens(form, args, all_cols, packed);
+    backends::cpu::pack_tokens(form, args, batch, all_cols, packed);
     Scratch scratch;
     backends::cpu::PanelSums sums;
     for (int64_t group = args.rows.begin / tile_rows; group * tile_rows < args.rows.end; ++group) {
@@ -363,9 +364,9 @@ struct MultiplyFloats {
         if (stored.fragments) join(tile, stored.tile_cols, stored.cols_of(column), matrix);
         backends::cpu::add_panels(
             form, {type, matrix, stored.element_bytes() * tile_cols, rows, std::min(tile_cols, all_cols - first_col)},
-            {packed, all_cols, first_col}, args.batch, sums);
+            {packed, all_cols, first_col}, batch, sums);
       }
-      backends::cpu::store_sums(sums, rows, args.batch, args.y + group * tile_rows, args.y_stride);
+      backends::cpu::store_sums(sums, rows, batch, args.y + group * tile_rows, args.y_stride);
     }
   }
 };
@@ -386,13 +387,13 @@ backends::BoundKernel BindDecode(const DecodePolicy& policy, const CompressedVie
   return {Decode{octets, store, policy.past_caches}, FactsOf(matrix)};
 }
 
-backends::BoundKernel BindMatmul(const backends::cpu::PanelPolicy& policy, const CompressedView& matrix) {
+backends::BoundKernel BindMatmul(const backends::cpu::PanelPolicy& policy, const CompressedView& matrix, int batch) {
   const Octets octets = OctetsOf(matrix);
   const auto aligned = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
   const int64_t tile_offset = aligned(static_cast<int64_t>(matrix.sections[kTable].bytes.size())),
                 tile_bytes = 2 * kLanes * octets.stored.tile_cols,
                 packed_offset = tile_offset + aligned((octets.stored.fragments ? 2 : 1) * tile_bytes);
-  return {MultiplyFloats{octets, policy.form, tile_offset, packed_offset},
+  return {MultiplyFloats{octets, policy.form, batch, tile_offset, packed_offset},
           {.rows_per_block = octets.stored.tile_rows(),
            .scratch_bytes = packed_offset + backends::cpu::packed_bytes(octets.stored.size.cols),
            .rounding = backends::cpu::panel_rounding(policy.form)}};
@@ -409,17 +410,16 @@ HWY_EXPORT(BindMatvec);
 HWY_EXPORT(BindDecode);
 HWY_EXPORT(BindMatmul);
 
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix);
 }
-backends::BoundKernel bind_decode(const backends::Policy& policy, std::span<const backends::Layer> layers,
-                                  backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy& policy, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindDecode)(policy.as<DecodePolicy>(), *layers[0].matrix);
 }
 
-backends::BoundKernel bind_matmul(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_matmul(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place&) {
-  return HWY_DYNAMIC_DISPATCH(BindMatmul)(policy.as<backends::cpu::PanelPolicy>(), *layers[0].matrix);
+  return HWY_DYNAMIC_DISPATCH(BindMatmul)(policy.as<backends::cpu::PanelPolicy>(), *layers[0].matrix, batch);
 }
 
 // Entries are read as halves and bytes by the vector code, which splits quads.
@@ -463,7 +463,7 @@ std::string refuses_plain(const CompressedView& view, const backends::DeviceInfo
   if (view.type != datasets::ElementType::i8) return "The kernel multiplies int8 elements.";
   return is_plain(view) ? "" : kRefusesCodes;
 }
-backends::BoundKernel bind_plain(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_plain(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& view = *layers[0].matrix;
   return MultiplyPlain{reinterpret_cast<const int8_t*>(view.sections[kRaw].bytes.data()), view.shape.cols};
 }

@@ -89,12 +89,10 @@ inline TokenPlanned plan_tokens(const TokenGroupsPolicy& policy, const Code& cod
 // A batch, `most` tokens at a time: plan_of(tokens) is the plan of a part, launch(plan, tokens) starts its product. What several
 // shares sum up goes to the scratch, and is added by a launch behind.
 template <typename PlanOf, typename Launch>
-void multiply_parts(void* stream, const backends::MatmulArgs& args, int most, int compute_units, bool early,
+void multiply_parts(void* stream, const backends::MatmulArgs& args, int batch, int most, int compute_units, bool early,
                     PlanOf plan_of, Launch launch) {
-  for (int first = 0; first < args.batch; first += most) {
-    gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
-    tokens.batch = std::min(most, args.batch - first);
-    tokens.x = args.x_bf16 + first * args.x_stride;
+  for (int first = 0; first < batch; first += most) {
+    gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, std::min(most, batch - first), first);
     float* const y = args.y + first * args.y_stride;
     const auto planned = plan_of(tokens.batch);
     int shares = planned.layout.shares;
@@ -197,10 +195,11 @@ struct MultiplyFew {
   int compute_units;
   int64_t shared_bytes;
   bool early;
+  int batch;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     multiply_parts(
-        stream, args, kFewTokens, compute_units, early,
+        stream, args, batch, kFewTokens, compute_units, early,
         [&](int tokens) { return plan_few(*policy, code, size, few_tiles(tokens), compute_units, shared_bytes); },
         [&](const FewPlanned& planned, const gpu::Bf16Tokens& tokens) {
           gpu::launch(few_kernel(code, few_tiles(tokens.batch)),
@@ -299,8 +298,9 @@ struct MultiplyOne {
   UnitsPlanned planned;
   OneKernel kernel;
   gpu::Exchange exchange;
+  int batch;
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    for (int token = 0; token < args.batch; ++token)
+    for (int token = 0; token < batch; ++token)
       gpu::launch(kernel, planned.launch_shape, stream, matrix, planned.plan, planned.division, hidden_of(planned.plan),
                   gpu::Pointer<const uint16_t>(args.x_bf16 + token * args.x_stride),
                   gpu::Pointer<float>(args.y + token * args.y_stride), exchange);
@@ -313,12 +313,10 @@ struct MultiplyRingTokens {
   UnitsPlanned planned;
   RingTokensKernel kernel;
   gpu::Exchange exchange;
+  int batch;
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    for (int first = 0; first < args.batch; first += kRingTokens) {
-      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args);
-      tokens.batch = std::min(kRingTokens, args.batch - first);
-      tokens.x = args.x_bf16 + first * args.x_stride;
-      tokens.y = args.y + first * args.y_stride;
+    for (int first = 0; first < batch; first += kRingTokens) {
+      const gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, std::min(kRingTokens, batch - first), first);
       gpu::launch(kernel, planned.launch_shape, stream, matrix, planned.plan, planned.division, hidden_of(planned.plan),
                   tokens, exchange);
     }
@@ -335,13 +333,14 @@ struct MultiplyTokens {
   int64_t shared_bytes;
   bool early;
   gpu::ColumnScales scales;
+  int batch;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    int most = args.batch;
+    int most = batch;
     while (plan_tokens(*policy, code, size, most, compute_units, shared_bytes).plan.lane_groups == 0)
       most = (most + 1) / 2;
     multiply_parts(
-        stream, args, most, compute_units, early,
+        stream, args, batch, most, compute_units, early,
         [&](int tokens) { return plan_tokens(*policy, code, size, tokens, compute_units, shared_bytes); },
         [&](const TokenPlanned& planned, gpu::Bf16Tokens tokens) {
           const Plan& plan = planned.plan;
@@ -385,7 +384,8 @@ inline std::string refuses_tokens(const backends::CompressedView& matrix, const 
   return "";
 }
 
-inline backends::BoundKernel bind_tokens(const backends::Policy& named, Layers layers, backends::Place& place) {
+inline backends::BoundKernel bind_tokens(const backends::Policy& named, Layers layers, int batch,
+                                         backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   const Code code = code_of(view);
   const backends::DeviceInfo& device = place.device();
@@ -395,7 +395,7 @@ inline backends::BoundKernel bind_tokens(const backends::Policy& named, Layers l
   const bool scaled = policy.multiply == Multiply::scaled;
   return {MultiplyTokens{matrix_of(view, code), code, view.shape, &policy, device.compute_units, device.shared_bytes,
                          gpu::have_early_launches(device),
-                         scaled ? gpu::column_scales_of(layers[0].scales) : gpu::ColumnScales{}},
+                         scaled ? gpu::column_scales_of(layers[0].scales) : gpu::ColumnScales{}, batch},
           {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows) +
                             (policy.multiply == Multiply::together ? gpu::token_blocks_bytes(view.shape.cols) : 0),
            .rounding =
@@ -431,7 +431,7 @@ inline backends::ProductRounding rounding_of_shares(const backends::CompressedVi
   return rounding;
 }
 
-inline backends::BoundKernel bind_few(const backends::Policy& named, Layers layers, backends::Place& place) {
+inline backends::BoundKernel bind_few(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   const Code code = code_of(view);
   const backends::DeviceInfo& device = place.device();
@@ -443,7 +443,7 @@ inline backends::BoundKernel bind_few(const backends::Policy& named, Layers laye
   const int shares = std::max(one.shares, all.shares),
             share_cols = std::max(one.share_tiles, all.share_tiles) * code.tile_cols;
   return {MultiplyFew{matrix_of(view, code), code, view.shape, &policy, device.compute_units, device.shared_bytes,
-                      gpu::have_early_launches(device)},
+                      gpu::have_early_launches(device), batch},
           {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
            .rounding = rounding_of_shares(view, code, share_cols, shares)}};
 }
@@ -464,12 +464,12 @@ inline std::string refuses_one(const backends::CompressedView& matrix, const bac
 
 // Sums are exact. What is cut from the token, 2^-29 of its largest number a column, times elements of at most 128, is below
 // n 2^-22 of the sum of its numbers: an offset of 4.
-inline backends::BoundKernel bind_one(const backends::Policy& named, Layers layers, backends::Place& place) {
+inline backends::BoundKernel bind_one(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   const Code code = code_of(view);
   const UnitsPlanned planned = plan_one(named, code, view.shape, place.device());
   return {MultiplyOne{matrix_of(view, code), planned, one_kernel(code),
-                      exchange_of(planned, view.shape, kLanes * 2, place)},
+                      exchange_of(planned, view.shape, kLanes * 2, place), batch},
           {.rounding = {.more_roundings = 2, .offset = 4}}};
 }
 
@@ -485,13 +485,14 @@ inline std::string refuses_ring_tokens(const backends::CompressedView& matrix, c
   return refuses_patches(matrix);
 }
 
-inline backends::BoundKernel bind_ring_tokens(const backends::Policy& named, Layers layers, backends::Place& place) {
+inline backends::BoundKernel bind_ring_tokens(const backends::Policy& named, Layers layers, int batch,
+                                              backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   const Code code = code_of(view);
   const UnitsPlanned planned = plan_ring_tokens(named, code, view.shape, place.device());
   return {MultiplyRingTokens{matrix_of(view, code), planned,
                              ring_tokens_kernel(code, planned.plan.lane_groups * named.as<UnitsPolicy>().blocks),
-                             exchange_of(planned, view.shape, kRingSums, place)},
+                             exchange_of(planned, view.shape, kRingSums, place), batch},
           {.rounding = rounding_of_floats(view, gpu::token_rounding(view.shape.cols, most_parts(planned.division)),
                                           view.shape.cols)}};
 }

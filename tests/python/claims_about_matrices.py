@@ -116,7 +116,8 @@ class Matrices(unittest.TestCase):
         w, matrix = gaussian(), ecmv.encode(gaussian(), "rans")
         x = gaussian(90, 1)[:, 0]
         for error, sentence, what in (
-                (ecmv.InvalidArgument, "There is no codec 'rnas'. Did you mean 'rans'?", lambda: ecmv.encode(w, "rnas")),
+                (ecmv.InvalidArgument, "There is no codec 'rnas'. Did you mean 'rans'?",
+                 lambda: ecmv.encode(w, "rnas")),
                 (ecmv.InvalidArgument, "lnaes", lambda: ecmv.encode(w, "rans", lnaes=2)),
                 (ecmv.Refused, "int8 elements only", lambda: ecmv.encode(gaussian(dtype=np.float32), "rans")),
                 (ecmv.InvalidArgument, "There is no element type 'int3'", lambda: ecmv.encode(w, "rans", type="int3")),

@@ -79,7 +79,8 @@ class Records(unittest.TestCase):
                 elif value is None or math.isnan(value):
                     self.assertEqual(text, "", where)
                 else:
-                    self.assertTrue(math.isclose(float(text or "nan"), value, rel_tol=1e-9), f"{where}: {text}, {value}")
+                    close = math.isclose(float(text or "nan"), value, rel_tol=1e-9)
+                    self.assertTrue(close, f"{where}: {text}, {value}")
                     compared += 1
         self.assertGreater(compared, 10 * len(table))
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "backends/gpu/products/token_parts.h"
 #include "backends/gpu/products/token_pieces.h"
 #include "backends/gpu/products/token_shares.h"
 
@@ -222,23 +223,15 @@ template <typename Elements, int kGroups, int kRowTiles, int kAhead, int kReside
 struct TokenProduct {
   Elements elements;
   TokenRows rows;
+  TokenParts<SizedPlan> parts;
   int compute_units;
-  int64_t shared_bytes;
   bool early;
 
-  int shares;
-
   void operator()(void* stream, const MatmulArgs& args) const {
-    int most = args.batch;
-    while (token_plan<Elements>(form(), rows.shape, most, compute_units, shared_bytes).bytes == 0)
-      most = (most + 1) / 2;
-    for (int first = 0; first < args.batch; first += most) {
-      Bf16Tokens tokens = bf16_tokens_of(args);
-      tokens.batch = std::min(most, args.batch - first);
-      tokens.x = args.x_bf16 + first * args.x_stride;
-      const SizedPlan sized = token_plan<Elements>(form(), rows.shape, tokens.batch, compute_units, shared_bytes);
+    parts.each([&](int first, int batch, const SizedPlan& sized) {
+      Bf16Tokens tokens = bf16_tokens_of(args, batch, first);
       float* const y = args.y + first * args.y_stride;
-      tokens.y = sized.plan.shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
+      if (sized.plan.shares > 1) tokens.y = reinterpret_cast<float*>(args.scratch);
       if constexpr (kTogether)
         enqueue_token_blocks<Elements>(stream, tokens, rows.shape.cols, 8 * token_tiles(tokens.batch, true),
                                        args.scratch + share_scratch_bytes(sized.plan.shares, rows.shape.rows),
@@ -251,14 +244,13 @@ struct TokenProduct {
         default: start<8>(stream, tokens, sized);
       }
       enqueue_add_shares(stream, args.scratch, sized.plan.shares, tokens.batch * tokens.rows, y, compute_units, early);
-    }
+    });
   }
 
  private:
-  TokenPolicy form() const { return {{}, kGroups, kRowTiles, kAhead, kResident, shares, kTogether}; }
   template <int kTokenTiles>
   void start(void* stream, const Bf16Tokens& tokens, const SizedPlan& sized) const {
-    const int64_t block_rows = int64_t{sized.plan.tiles} * form().rows(),
+    const int64_t block_rows = int64_t{sized.plan.tiles} * kTileRows * kRowTiles,
                   row_blocks = (rows.shape.rows + block_rows - 1) / block_rows;
     launch(token_matmul<Elements, kGroups, kRowTiles, kTokenTiles, kAhead, kResident, kTogether>,
            {row_blocks * sized.plan.shares, kGroups * kTokenLanes, sized.bytes, early}, stream, elements, rows.first,
@@ -280,30 +272,34 @@ std::string why_no_token_product(const TokenPolicy& policy, datasets::Shape shap
 }
 
 // The policies of a kernel for some elements; `with_form` of one of them is its product.
-// Lane groups, tiles of 16 rows of each, steps under way, blocks of a multiprocessor, shares, together.
+// Lane groups, tiles of 16 rows of each, steps under way, blocks of a multiprocessor, shares, whether four lane groups
+// are a warpgroup. On an H200 `groups16_rows32_ahead3` is the fastest for few tokens of bf16 and at 5760 x 2880,
+// `groups8_ahead6_fit2` and `groups16_ahead4` at single shapes up to 16 tokens, the warpgroups for int8 and f8, shared
+// rows for 64 tokens of int8.
 inline constexpr TokenPolicy kTokenPolicies[] = {
-    {{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},         {{"groups8_ahead6_fit2"}, 8, 1, 6, 2, 1, false},
-    {{"groups16_rows32_ahead3"}, 16, 2, 3, 1, 1, false},  {{"together16_rows32_ahead3_shares4"}, 16, 2, 3, 1, 4, true},
-    {{"together16_rows32_ahead3"}, 16, 2, 3, 1, 1, true}, {{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false},
-    {{"together8_ahead2_shares4"}, 8, 1, 2, 1, 4, true},  // fits 64 KiB
+    {{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},
+    {{"groups8_ahead6_fit2"}, 8, 1, 6, 2, 1, false},
+    {{"groups16_rows32_ahead3"}, 16, 2, 3, 1, 1, false},
+    {{"warpgroup16_rows32_ahead3_shares4"}, 16, 2, 3, 1, 4, true},
+    {{"warpgroup16_rows32_ahead3"}, 16, 2, 3, 1, 1, true},
 };
-// For elements with scales of groups of columns, multiplied by each lane group alone.
+// For elements with scales of groups of columns, multiplied by each lane group alone. The second ones fit 64 KiB.
 inline constexpr TokenPolicy kScaledTokenPolicies[] = {{{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},
                                                        {{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false}};
 inline constexpr TokenPolicy kWideScaledTokenPolicies[] = {{{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
                                                            {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false}};
-// For elements of several loads a step.
+// For elements of several loads a step. On an H200 each of the first four is the fastest somewhere; the last is for
+// devices with 64 KiB of shared memory.
 inline constexpr TokenPolicy kWideTokenPolicies[] = {
     {{"groups16_ahead2"}, 16, 1, 2, 1, 1, false},
-    {{"together16_ahead1_shares2"}, 16, 1, 1, 1, 2, true},
-    {{"together16_ahead2_shares2"}, 16, 1, 2, 1, 2, true},
+    {{"warpgroup16_ahead1_shares2"}, 16, 1, 1, 1, 2, true},
+    {{"warpgroup16_ahead2_shares2"}, 16, 1, 2, 1, 2, true},
     {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
     {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false},
-    {{"together4_ahead1_shares2"}, 4, 1, 1, 1, 2, true},  // fits 64 KiB
 };
 
 template <const auto& kForms, typename Elements>
-BoundKernel bind_token_product(const Policy& policy, const Elements& elements, const TokenRows& rows,
+BoundKernel bind_token_product(const Policy& policy, const Elements& elements, const TokenRows& rows, int batch,
                                const DeviceInfo& device, const ProductRounding& more = {}) {
   return with_policy<kForms>(policy, [&](auto at) -> BoundKernel {
     constexpr const TokenPolicy& kForm = kForms[decltype(at)::value];
@@ -311,9 +307,12 @@ BoundKernel bind_token_product(const Policy& policy, const Elements& elements, c
                                                  : token_rounding(rows.shape.cols, kForm.groups + kForm.shares);
     rounding.more_roundings += more.more_roundings;
     rounding.offset = more.offset;
+    const auto parts = halved_token_parts(batch, [&](int tokens) {
+      return token_plan<Elements>(kForm, rows.shape, tokens, device.compute_units, device.shared_bytes);
+    });
     return {
         TokenProduct<Elements, kForm.groups, kForm.row_tiles, kForm.ahead, kForm.resident, kForm.together>{
-            elements, rows, device.compute_units, device.shared_bytes, have_early_launches(device), kForm.shares},
+            elements, rows, parts, device.compute_units, have_early_launches(device)},
         {.scratch_bytes = share_scratch_bytes(divide_tokens<Elements>(kForm, rows.shape, device.compute_units).shares,
                                               rows.shape.rows) +
                           (kForm.together ? token_blocks_bytes(rows.shape.cols) : 0),

@@ -131,8 +131,9 @@ struct Bf16Tokens {
   int batch;
   Pointer<const std::byte> blocks{};  // the tokens once more (token_copies.h), where lane groups multiply together
 };
-inline Bf16Tokens bf16_tokens_of(const MatmulArgs& args) {
-  return {args.x_bf16, args.x_stride, args.y, args.y_stride, args.batch};
+// `batch` tokens from `first` on.
+inline Bf16Tokens bf16_tokens_of(const MatmulArgs& args, int batch, int first = 0) {
+  return {args.x_bf16 + first * args.x_stride, args.x_stride, args.y + first * args.y_stride, args.y_stride, batch};
 }
 
 // The rounding of sums by multiply_tokens over at most `chain_cols` columns each, of which `parts` are added up

@@ -46,9 +46,7 @@ const std::vector<std::string> kNotCovered = {
     "codecs/cpack/README.md: Results (table)",
     "codecs/deflate/README.md: Results (table)",
     "codecs/fpc/README.md: Results (table)",
-    "codecs/huffman_exponents/README.md: Settings (table)",  // what a setting costs
     "codecs/mpc/README.md: Results (table)",
-    "codecs/rans_byte_planes/README.md: Settings (table)",  // a limit, not a result
     "codecs/raw_fp32/README.md: Results (table)",
     "codecs/sc2/README.md: Results (table)",
     "codecs/zstd/README.md: Results (table)",
@@ -96,25 +94,6 @@ TEST_CASE("the READMEs' results without a checked record are the ones that are l
   for (const std::string& block : listed) {
     INFO(block << " is listed as not covered, and is covered or gone");
     CHECK(found.contains(block));
-  }
-}
-
-TEST_CASE("the page of published runs links to the records or tables of every run") {
-  const std::filesystem::path folder = kRoot / "reports/published";
-  const std::string text = file_text(folder / "README.md");
-  int runs = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    if (entry.path().filename() != "records.jsonl") continue;
-    const std::string name = std::filesystem::relative(entry.path().parent_path(), folder).string();
-    INFO(name);
-    CHECK_THAT(text, ContainsSubstring("(" + name + "/results.md)"));
-    ++runs;
-  }
-  CHECK(runs >= 12);
-  static const std::regex link(R"re(\]\(([^)#:]+)\))re");
-  for (std::sregex_iterator i(text.begin(), text.end(), link), end; i != end; ++i) {
-    INFO((*i)[1]);
-    CHECK(std::filesystem::exists(folder / (*i)[1].str()));
   }
 }
 
@@ -237,21 +216,4 @@ TEST_CASE("no number comes from a build with local changes or from a cache again
     resident += line + "\n";
   }
   CHECK_THAT(found(resident).back(), ContainsSubstring("compares a resident case with a streamed one"));
-}
-
-TEST_CASE("published records and tables name no folder of a machine") {
-  static const std::regex folder("[\" ](/tmp|/home|/root|/mnt)/");
-  int files = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(kRoot / "reports" / "published")) {
-    if (entry.path().extension() != ".jsonl" && entry.path().extension() != ".md") continue;
-    INFO(entry.path().string());
-    std::istringstream lines(file_text(entry.path()));
-    bool named = false;
-    // Only records of runs have paths.
-    for (std::string line; std::getline(lines, line) && !named;)
-      if (line.find("\"kind\":\"case\"") == std::string::npos) named = std::regex_search(line, folder);
-    CHECK_FALSE(named);
-    ++files;
-  }
-  CHECK(files > 10);
 }
