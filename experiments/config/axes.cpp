@@ -187,7 +187,7 @@ const KernelAxis kTable[] = {
      .name_part =
          [](const KernelSpec& k) { return k.task == Task::step && k.policy == k.variant ? "" : "/" + k.policy; },
      .value = [](const KernelSpec& k) { return k.policy; },
-     .record = [](const KernelSpec& k, CaseRecord& r) { r.kernel.tuning = k.policy; },
+     .record = [](const KernelSpec& k, CaseRecord& r) { r.kernel.policy = k.policy; },
      .old_key = "tuning"},
     {.key = "launch",
      .help = "GPUs: a pass replays one captured graph, or launches its kernels (plain)",
