@@ -1,7 +1,7 @@
 #!/bin/bash
-# How many functions the kernels of each codec have become, and the bounds that keep the build quick: template arguments multiply, and each
-# combination is compiled for every instruction set. Counted are the functions of a codec's own namespace in the objects of a build folder
-# (instances of templates mostly; what was inlined counts where it went, in the size of the code). Fails above a bound.
+# Counts the functions that the templates of each codec's kernels have become, and fails above a bound. The bounds keep
+# the build quick: template arguments multiply, and each combination is compiled for every instruction set. Only
+# functions of the codec's own namespace count; inlined code shows in the size.
 #   tests/instantiations.sh [build]
 set -u -o pipefail
 build=${1:-build}
@@ -9,13 +9,16 @@ codecs=$(dirname "$0")/../codecs
 objects=$build/codecs/CMakeFiles/ecmv_codecs.dir
 gpu_objects=$build/backends/emulator/CMakeFiles/ecmv_emulator.dir/__/__/codecs
 
-# A codec needs fewer, as a rule. Before raising a bound, look for template arguments of which the inner loop knows nothing.
+# Bounds only go down. A kernel that needs more has template arguments that its inner loop does not know.
 most_cpu=80     # cpu.cpp
-most_simd=330   # simd.cpp, all instruction sets together; quad_huffman has 303: 22 forms, 2 or 3 uses, 6 sets; rans_byte_planes 277: 14 forms in 3 runs, 2 orders of states, 2 uses
-most_gpu=960     # all *.cu of a codec, one backend; quad_huffman has 952, some 80 of them parts of tiles that gcc makes functions of since matvec begins tiles in a way of its own: 40 shapes, each with two matvecs, a decoder and its pieces, a chain; 14 with two products of few tokens, 20 with one of one token, 11 with four of more, 4 of bf16 with two of one or two tokens, f8 with seven kernels; fragments of 8 with two products, of bf16 with two more, of 3 with the digits of tokens, and lean lane groups for them; symbols of eight exponents, 2 shapes, with a decoder, a product of float32 and four of fragments; strips of 4 forms with two windows, and of 3 with ordered symbols and rotated ones from two kinds of tables, 17 products
+most_simd=330   # simd.cpp, all instruction sets together
+most_gpu=960    # all *.cu of a codec, for one backend
 
 # Functions of codec $1 in the other arguments, objects.
-functions_of() { nm --demangle --defined-only "${@:2}" | sed -n "s/^[0-9a-f]* [tTwW] \(.*ecmv::codecs::$1::.*\)/\1/p" | sed 's/ \[clone.*//' | sort -u | wc -l; }
+functions_of() {
+  nm --demangle --defined-only "${@:2}" | sed -n "s/^[0-9a-f]* [tTwW] \(.*ecmv::codecs::$1::.*\)/\1/p" |
+    sed 's/ \[clone.*//' | sort -u | wc -l
+}
 kib_of() { size -A "$@" | awk '/^\.text/ { bytes += $2 } END { printf "%d", bytes / 1024 }'; }
 
 above=()

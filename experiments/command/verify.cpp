@@ -20,7 +20,7 @@
 #include "experiments/output/junit.h"
 #include "experiments/output/run_summary.h"
 #include "experiments/output/terminal_table.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/loaded_dataset.h"
 #include "experiments/run/run.h"
 #include "experiments/run/running_case.h"
 

@@ -47,7 +47,7 @@ class Probe {
     codec_.decode(view_, whole_);
   }
 
-  // Sums over all sections of payload.
+  // Padding of all payload sections.
   int64_t declared() const {
     int64_t bytes = 0;
     for (const backends::Section& section : compressed_.sections)

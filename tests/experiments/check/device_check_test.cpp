@@ -129,7 +129,7 @@ struct Decoding {
     for (const auto& upload : *uploads) plan.layers.push_back(upload.get());
     auto watched = std::make_unique<WatchedPass>(backends::prepare(device, plan));
     pass = watched.get();
-    one.kernel.op = backends::Op::decode;
+    one.kernel.task = Task::decode;
     one.kernel.backend = "emulator";
     admitted = {.one = &one, .device = &device, .upload = uploads, .pass = std::move(watched)};
     admitted.reference.matrices = matrices;

@@ -203,7 +203,7 @@ TEST_CASE("the table at the end has the fastest kernel of each codec, the number
   records.cases.back().kernel.op = "size";
   records.cases.back().check.decode = "exact";
   CHECK(fastest_cases(records, "raw").size() == 2);
-  // Of data that are not the source's floats, how far they lie from these.
+  // Data that differ from the source's floats say how far they lie from them.
   CHECK(text.find("SNR") == std::string::npos);
   for (reports::CaseRecord& record : records.cases) record.distortion = {31.25, 0.0042};
   CHECK_THAT(fitted_text(fastest_cases(records, "raw")[0], kLineColumns),

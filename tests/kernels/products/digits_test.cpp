@@ -7,9 +7,9 @@ using namespace ecmv::tests;
 
 namespace {
 
-// Of numbers that are as near to each other as those of a normal distribution, a token's digits lose next to nothing:
-// products are nearer to the exact ones than the bound says, which is for a number beside others that are 2^14 times as
-// large. Without the lowest digit they are 2^-17 of the sum of magnitudes off.
+// The bound allows for a number beside others that are 2^14 times as large. Numbers of a normal distribution are nearer
+// to each other, so a token's digits lose next to nothing and products are nearer to the exact ones. Without the lowest
+// digit they are 2^-17 of the sum of magnitudes off.
 void digits_are_all_there(Devices devices) {
   const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
   if (entry == nullptr) SKIP("This build has no quad_huffman.");

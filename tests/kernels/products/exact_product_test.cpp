@@ -61,7 +61,7 @@ TEST_CASE("the bound of kernels that take subnormal numbers as zero has room for
   CHECK(backends::check_product(nothing, exact, {.flushes_subnormals = true}).violation == "");
   CHECK(backends::check_product(nothing, backends::exact_product(matrix.view(), token, 1), {.flushes_subnormals = true})
             .violation != "");
-  // Of a token's small number, the weight it meets decides.
+  // A token's small number counts by the weight that it meets.
   const std::vector<float> subnormal = {0x1p-127f, 0};
   const datasets::Matrix large =
       make_typed_matrix("large", datasets::ElementType::bf16, {1, 2}, [](int64_t) -> uint64_t { return 0x4480; });

@@ -7,7 +7,7 @@
 
 namespace ecmv::tests {
 
-// Of groups of kernel.group_cols times `more` columns, of numbers of both signs; none for other kernels.
+// Scales of both signs for groups of kernel.group_cols times `more` columns; none for kernels without groups.
 // `for_all_rows`: all rows share a set.
 inline datasets::Scales scales_for(const backends::Kernel& kernel, datasets::Shape shape, int64_t more = 1,
                                    bool for_all_rows = false) {
