@@ -302,7 +302,6 @@ inline constexpr TokenPolicy kWideTokenPolicies[] = {
     {{"warpgroup16_ahead2_shares2"}, 16, 1, 2, 1, 2, true},
     {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
     {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false},
-    {{"warpgroup4_ahead1_shares2"}, 4, 1, 1, 1, 2, true},
 };
 
 template <const auto& kForms, typename Elements>
