@@ -8,7 +8,7 @@
 
 namespace ecmv::datasets::workloads {
 
-struct Graph {
+struct Network {
   int32_t nodes = 0;
   std::vector<int32_t> begin, neighbour;  // [nodes + 1], [edges]
 
@@ -18,10 +18,10 @@ struct Graph {
   }
 };
 
-static Graph from_edges(int32_t nodes, std::vector<std::pair<int32_t, int32_t>> edges) {
+static Network from_edges(int32_t nodes, std::vector<std::pair<int32_t, int32_t>> edges) {
   std::sort(edges.begin(), edges.end());
   edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-  Graph graph{nodes, std::vector<int32_t>(static_cast<size_t>(nodes) + 1), {}};
+  Network graph{nodes, std::vector<int32_t>(static_cast<size_t>(nodes) + 1), {}};
   for (const auto& [from, to] : edges) {
     ++graph.begin[static_cast<size_t>(from) + 1];
     graph.neighbour.push_back(to);
@@ -33,7 +33,7 @@ static Graph from_edges(int32_t nodes, std::vector<std::pair<int32_t, int32_t>> 
 
 // Few nodes with many edges: every edge falls into a quarter of the matrix again and again (R-MAT, 0.57 0.19 0.19
 // 0.05).
-static Graph power_law_graph(int log_nodes, int edges, uint64_t seed) {
+static Network power_law_graph(int log_nodes, int edges, uint64_t seed) {
   WorkloadRandom random(seed);
   std::vector<std::pair<int32_t, int32_t>> list;
   for (int e = 0; e < edges; ++e) {
@@ -50,7 +50,7 @@ static Graph power_law_graph(int log_nodes, int edges, uint64_t seed) {
 }
 
 // Streets: a grid with some missing and some long ones.
-static Graph road_graph(int side, uint64_t seed) {
+static Network road_graph(int side, uint64_t seed) {
   WorkloadRandom random(seed);
   std::vector<std::pair<int32_t, int32_t>> list;
   const auto both = [&](int32_t a, int32_t b) {
@@ -67,7 +67,7 @@ static Graph road_graph(int side, uint64_t seed) {
 }
 
 MemoryImage bfs(uint64_t seed) {
-  const Graph graph = power_law_graph(14, 60000, seed);
+  const Network graph = power_law_graph(14, 60000, seed);
   std::vector<int32_t> level(static_cast<size_t>(graph.nodes), -1), frontier = {0}, order;
   std::vector<uint8_t> visited(static_cast<size_t>(graph.nodes));
   level[0] = 0;
@@ -93,7 +93,7 @@ MemoryImage bfs(uint64_t seed) {
 }
 
 MemoryImage shortest_paths(uint64_t seed) {
-  const Graph graph = road_graph(120, seed);
+  const Network graph = road_graph(120, seed);
   WorkloadRandom random(seed + 7);
   std::vector<int32_t> weight(graph.neighbour.size()),
       distance(static_cast<size_t>(graph.nodes), std::numeric_limits<int32_t>::max()),
@@ -123,7 +123,7 @@ MemoryImage shortest_paths(uint64_t seed) {
 }
 
 MemoryImage pagerank(uint64_t seed) {
-  const Graph graph = power_law_graph(13, 40000, seed + 3);
+  const Network graph = power_law_graph(13, 40000, seed + 3);
   const auto n = static_cast<size_t>(graph.nodes);
   std::vector<float> rank(n, 1.0f / static_cast<float>(n)), next(n), share(n);
   std::vector<int32_t> degree(n);
@@ -150,7 +150,7 @@ MemoryImage pagerank(uint64_t seed) {
 // Lists of 64-bit addresses, as programs with pointers have them: nodes of 32 bytes (next, parent, key, value) in a
 // pool.
 MemoryImage union_find(uint64_t seed) {
-  const Graph graph = road_graph(100, seed + 5);
+  const Network graph = road_graph(100, seed + 5);
   WorkloadRandom random(seed);
   constexpr uint64_t kPool = 0x00007f3a5c012000, kNodeBytes = 32;
   const auto n = static_cast<size_t>(graph.nodes);
