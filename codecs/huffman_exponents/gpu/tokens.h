@@ -160,6 +160,21 @@ class PartRows {
   gpu::uint4 ahead_[kUnits] = {};
 };
 
+// Begins to copy a slice of tokens for all parts of a block, `part_cols` columns apart, the first part from
+// `first_col`.
+template <bool kTogether, int kTokenTiles>
+ECMV_GPU_DEVICE void copy_parts(const gpu::Bf16Tokens& tokens, const TokenLayout& layout, int64_t first_col,
+                                int part_cols, int part_bytes, gpu::Pointer<std::byte> to) {
+  if constexpr (kTogether) {
+    for (int p = 0; p < layout.parts; ++p)
+      gpu::copy_token_blocks(tokens, first_col + int64_t{p} * part_cols, tokens.x_stride, layout.slice_cols,
+                             8 * kTokenTiles, to + p * part_bytes);
+  } else {
+    gpu::copy_token_slices(tokens, layout.parts, part_cols, first_col, layout.slice_cols, layout.token_bytes, to);
+  }
+  gpu::commit_copies();
+}
+
 template <bool kBf16, int kTokenTiles, bool kTogether, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matrix, TokenLayout layout,
                                                                     gpu::Bf16Tokens tokens) {
@@ -188,16 +203,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matri
                        segments_left < layout.part_segments ? segments_left : layout.part_segments);
   gpu::wait_for_previous();
   const auto copy_slice = [&](int slice) {
-    const gpu::Pointer<std::byte> to = slices + slice % 2 * slice_bytes;
-    const int64_t first_col = int64_t{share_segment} * matrix.segment_cols + slice * layout.slice_cols;
-    if constexpr (kTogether) {
-      for (int p = 0; p < parts; ++p)
-        gpu::copy_token_blocks(tokens, first_col + int64_t{p} * part_cols, tokens.x_stride, layout.slice_cols,
-                               8 * kTokenTiles, to + p * part_bytes);
-    } else {
-      gpu::copy_token_slices(tokens, parts, part_cols, first_col, layout.slice_cols, layout.token_bytes, to);
-    }
-    gpu::commit_copies();
+    copy_parts<kTogether, kTokenTiles>(tokens, layout,
+                                       int64_t{share_segment} * matrix.segment_cols + slice * layout.slice_cols,
+                                       part_cols, part_bytes, slices + slice % 2 * slice_bytes);
   };
   copy_slice(0);
   const gpu::Pointer<gpu::uint4> table = gpu::cast<gpu::uint4>(memory);
