@@ -26,6 +26,7 @@ constexpr int kContainerBits = 12;
 // A thread block of one block of the format, four on a multiprocessor: 3.5 % ahead of blocks of two and 4.6 % of three
 // at once on an H200.
 constexpr int kContainerThreads = 512, kContainerResident = 4;
+constexpr backends::Policy kContainerPolicies[] = {{"threads512_waves64"}};
 
 std::string refuses_container(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                               const backends::Policy&) {
@@ -368,7 +369,11 @@ backends::BoundKernel bind_tokens(const backends::Policy& named, Layers layers, 
 
 using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = Op::decode, .variant = "two_phase", .refuses = refuses_container, .bind = bind_container},
+    {.op = Op::decode,
+     .variant = "two_phase",
+     .policies = kContainerPolicies,
+     .refuses = refuses_container,
+     .bind = bind_container},
     {.op = Op::decode,
      .variant = "rings",
      .policies = kRingPolicies,

@@ -122,8 +122,11 @@ struct ThreadPolicy : backends::Policy {
   int threads;  // a block
 };
 // On an H200 a matvec is fastest with 1024 threads in seven of ten published settings, with 256 or 512 where the table
-// is large or rows are few; the decode published with 128, 12 % before 256.
-constexpr ThreadPolicy kMatvecPolicies[] = {{{"threads1024"}, 1024}, {{"threads512"}, 512}, {{"threads256"}, 256}},
+// is large or rows are few; the decode published with 128, 12 % before 256. 128 threads fit 64 KiB with any settings.
+constexpr ThreadPolicy kMatvecPolicies[] = {{{"threads1024"}, 1024},
+                                            {{"threads512"}, 512},
+                                            {{"threads256"}, 256},
+                                            {{"threads128"}, 128}},
                        kDecodePolicies[] = {{{"threads128"}, 128}, {{"threads256"}, 256}};
 
 int table_bits_of(const backends::CompressedView& matrix) {
