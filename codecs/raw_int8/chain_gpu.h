@@ -203,6 +203,54 @@ ECMV_GPU_DEVICE void await_input(const gpu::Exchange& exchange, int layer, int p
 template <typename Form>
 inline constexpr int kRingStateBytes = (Form::kDepth + 1) * gpu::Arrival::kBytes;
 
+// The sums of a quad of rows over the lanes' chunks, the same in all lanes.
+template <typename Form, int kSteps>
+ECMV_GPU_DEVICE gpu::uint4 multiply_quad(WeightStream<Form>& weights, const gpu::uint4 (&inputs)[kSteps][Form::kWide],
+                                         int steps) {
+  int32_t products[kQuad] = {};
+  ECMV_GPU_UNROLL
+  for (int s = 0; s < kSteps; ++s) {
+    if (s >= steps) break;
+    gpu::uint4 chunks[Form::kWide][kQuad];
+    weights.next(chunks);
+    ECMV_GPU_UNROLL
+    for (int w = 0; w < Form::kWide; ++w) {
+      ECMV_GPU_UNROLL
+      for (int r = 0; r < kQuad; ++r) products[r] = gpu::dot(chunks[w][r], inputs[s][w], products[r]);
+    }
+  }
+  gpu::uint4 totals;
+  totals.x = static_cast<uint32_t>(gpu::Wave::reduce_add(products[0]));
+  totals.y = static_cast<uint32_t>(gpu::Wave::reduce_add(products[1]));
+  totals.z = static_cast<uint32_t>(gpu::Wave::reduce_add(products[2]));
+  totals.w = static_cast<uint32_t>(gpu::Wave::reduce_add(products[3]));
+  return totals;
+}
+
+// Adds the slices' sums of the block's rows, a thread a row, and stores y and v. Where another layer follows, the words
+// of v are handed on first: others wait for them, none for y and v.
+template <typename Form>
+ECMV_GPU_DEVICE void finish_rows(const ChainLayer& layer, int rows, gpu::Pointer<const int32_t> sums, int rows_of_block,
+                                 bool hand_on, gpu::Exchange& exchange, int k) {
+  using Row = gpu::Lanes<kQuad>;
+  for (int i = gpu::thread_index(); i < rows; i += Form::threads()) {
+    int32_t total = 0;
+    ECMV_GPU_UNROLL
+    for (int slice = 0; slice < Form::kSlices; ++slice) total += sums[slice * rows_of_block + i];
+    const int quad = first_quad(layer, static_cast<int>(gpu::block_index())) + i / kQuad,
+              row = kQuad * quad + Row::lane();
+    uint32_t word =
+        row < layer.rows
+            ? static_cast<uint32_t>(static_cast<uint8_t>(gpu::requantise_on_device(total, layer.epilogue.scale)))
+                  << (8 * Row::lane())
+            : 0;
+    word |= Row::shuffle_xor(word, 1);
+    word |= Row::shuffle_xor(word, 2);
+    if (Row::lane() == 0 && hand_on) exchange.put(k, quad, word);
+    if (row < layer.rows) layer.epilogue.store(row, total);
+  }
+}
+
 // kSteps: steps of a quad at most. In shared memory after the rings: x, `input_bytes` of it, kSlices x rows_of_block
 // sums, and the descriptions of all layers, unless layers_in_shared is 0.
 template <typename Form, int kSteps>
@@ -266,46 +314,12 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((Form::kWaves + Form::kFeeders) * gpu::kLargestW
     }
 
     for (int quad = wave / Form::kSlices; quad < quads; quad += Form::kParts) {
-      int32_t products[kQuad] = {};
-      ECMV_GPU_UNROLL
-      for (int s = 0; s < kSteps; ++s) {
-        if (s >= steps) break;
-        gpu::uint4 chunks[Form::kWide][kQuad];
-        weights.next(chunks);
-        ECMV_GPU_UNROLL
-        for (int w = 0; w < Form::kWide; ++w) {
-          ECMV_GPU_UNROLL
-          for (int r = 0; r < kQuad; ++r) products[r] = gpu::dot(chunks[w][r], inputs[s][w], products[r]);
-        }
-      }
-      gpu::uint4 totals;
-      totals.x = static_cast<uint32_t>(gpu::Wave::reduce_add(products[0]));
-      totals.y = static_cast<uint32_t>(gpu::Wave::reduce_add(products[1]));
-      totals.z = static_cast<uint32_t>(gpu::Wave::reduce_add(products[2]));
-      totals.w = static_cast<uint32_t>(gpu::Wave::reduce_add(products[3]));
+      const gpu::uint4 totals = multiply_quad<Form, kSteps>(weights, inputs, steps);
       if (gpu::Wave::lane() == 0)
         *gpu::cast<gpu::uint4>(sums + (wave % Form::kSlices * rows_of_block + kQuad * quad)) = totals;
     }
     gpu::sync_first_threads(threads);
-    // A thread has a row. Others wait for the word, none for y and v.
-    using Row = gpu::Lanes<kQuad>;
-    for (int i = gpu::thread_index(); i < kQuad * quads; i += threads) {
-      int32_t total = 0;
-      ECMV_GPU_UNROLL
-      for (int slice_of_row = 0; slice_of_row < Form::kSlices; ++slice_of_row)
-        total += sums[slice_of_row * rows_of_block + i];
-      const int quad = first_quad(layer, static_cast<int>(gpu::block_index())) + i / kQuad,
-                row = kQuad * quad + Row::lane();
-      uint32_t word =
-          row < layer.rows
-              ? static_cast<uint32_t>(static_cast<uint8_t>(gpu::requantise_on_device(total, layer.epilogue.scale)))
-                    << (8 * Row::lane())
-              : 0;
-      word |= Row::shuffle_xor(word, 1);
-      word |= Row::shuffle_xor(word, 2);
-      if (Row::lane() == 0 && k + 1 < count) exchange.put(k, quad, word);
-      if (row < layer.rows) layer.epilogue.store(row, total);
-    }
+    finish_rows<Form>(layer, kQuad * quads, sums, rows_of_block, k + 1 < count, exchange, k);
   }
   gpu::sync_first_threads(threads);
   if (gpu::thread_index() == 0) exchange.end(count);
