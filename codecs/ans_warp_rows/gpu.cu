@@ -10,7 +10,7 @@ namespace gpu = backends::gpu;
 namespace quads = modelling::ECMV_GPU_NAMESPACE;
 using LaneGroup = quads::QuadGroup;
 
-struct Rows {
+struct RowKernels {
   static constexpr int kResidentWaves = 48, kGroupsAhead = 1;
   using Queue = quads::QuadQueue<kGroupsAhead>;
 
@@ -40,6 +40,6 @@ constexpr quads::WavePolicy kPolicies[] = {{{"waves16"}, 16}, {{"waves4"}, 4}};
 
 }  // namespace
 
-std::span<const backends::Kernel> gpu_kernels() { return quads::kQuadKernels<Rows, layout_of, kPolicies>; }
+std::span<const backends::Kernel> gpu_kernels() { return quads::kQuadKernels<RowKernels, layout_of, kPolicies>; }
 
 }  // namespace ecmv::codecs::ans_warp_rows::ECMV_GPU_NAMESPACE

@@ -22,7 +22,7 @@ namespace quads = codecs::modelling::HWY_NAMESPACE;
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if !HWY_HAVE_SCALABLE
-struct Rows {
+struct RowLoops {
   static constexpr int64_t kQueueRows = ans_warp_rows::kQueueRows;
 
   template <int kRows>
@@ -74,14 +74,14 @@ struct Rows {
   }
 };
 #else
-struct Rows {};
+struct RowLoops {};
 #endif
 
 backends::BoundKernel BindDecode(const backends::Policy& policy, const modelling::QuadMatrix& matrix) {
-  return quads::BindQuads<backends::DecodeArgs, Rows, kPolicies>(policy, matrix);
+  return quads::BindQuads<backends::DecodeArgs, RowLoops, kPolicies>(policy, matrix);
 }
 backends::BoundKernel BindMatvec(const backends::Policy& policy, const modelling::QuadMatrix& matrix) {
-  return quads::BindQuads<backends::MatvecArgs, Rows, kPolicies>(policy, matrix);
+  return quads::BindQuads<backends::MatvecArgs, RowLoops, kPolicies>(policy, matrix);
 }
 std::string Refuses() { return quads::RefusesQuads(); }
 

@@ -11,7 +11,7 @@ namespace gpu = backends::gpu;
 namespace quads = modelling::ECMV_GPU_NAMESPACE;
 using LaneGroup = quads::QuadGroup;
 
-struct Stripes {
+struct StripeKernels {
   // Few waves are there to wait for each other's loads: three groups ahead are about 20 steps.
   static constexpr int kResidentWaves = 16, kGroupsAhead = 3;
   using Queue = quads::QuadQueue<kGroupsAhead>;
@@ -44,6 +44,6 @@ constexpr quads::WavePolicy kPolicies[] = {{{"waves4"}, 4}};
 
 }  // namespace
 
-std::span<const backends::Kernel> gpu_kernels() { return quads::kQuadKernels<Stripes, layout_of, kPolicies>; }
+std::span<const backends::Kernel> gpu_kernels() { return quads::kQuadKernels<StripeKernels, layout_of, kPolicies>; }
 
 }  // namespace ecmv::codecs::ans_warp_stripes::ECMV_GPU_NAMESPACE

@@ -24,7 +24,7 @@ namespace quads = codecs::modelling::HWY_NAMESPACE;
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if !HWY_HAVE_SCALABLE
-struct Stripes {
+struct StripeLoops {
   static constexpr int64_t kQueueRows = kStripeRows;
 
   template <int kStripes>
@@ -92,14 +92,14 @@ struct Stripes {
   }
 };
 #else
-struct Stripes {};
+struct StripeLoops {};
 #endif
 
 backends::BoundKernel BindDecode(const backends::Policy& policy, const modelling::QuadMatrix& matrix) {
-  return quads::BindQuads<backends::DecodeArgs, Stripes, kPolicies>(policy, matrix);
+  return quads::BindQuads<backends::DecodeArgs, StripeLoops, kPolicies>(policy, matrix);
 }
 backends::BoundKernel BindMatvec(const backends::Policy& policy, const modelling::QuadMatrix& matrix) {
-  return quads::BindQuads<backends::MatvecArgs, Stripes, kPolicies>(policy, matrix);
+  return quads::BindQuads<backends::MatvecArgs, StripeLoops, kPolicies>(policy, matrix);
 }
 std::string Refuses() { return quads::RefusesQuads(); }
 

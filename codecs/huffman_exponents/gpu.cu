@@ -319,7 +319,7 @@ std::string refuses_tokens(const backends::CompressedView& matrix, const backend
 }
 
 // A batch that does not fit is multiplied in halves.
-struct TokenProduct {
+struct SegmentTokenProduct {
   Tiles tiles;
   gpu::TokenParts<segments_gpu::SizedLayout> parts;
   bool together, bf16, early;
@@ -361,7 +361,7 @@ backends::BoundKernel bind_tokens(const backends::Policy& named, Layers layers, 
     return segments_gpu::place_tokens(policy, matrix.shape, tiles.stored.segment_cols, tokens, device.compute_units,
                                       device.shared_bytes);
   });
-  return {TokenProduct{tiles, parts, policy.together, is_bf16(matrix.type), gpu::have_early_launches(device)},
+  return {SegmentTokenProduct{tiles, parts, policy.together, is_bf16(matrix.type), gpu::have_early_launches(device)},
           {.scratch_bytes = tiles.sums_place() + gpu::share_scratch_bytes(shares, matrix.shape.rows) +
                             (policy.together ? gpu::token_blocks_bytes(matrix.shape.cols) : 0),
            .rounding = gpu::token_rounding(matrix.shape.cols, policy.lane_groups + shares)}};

@@ -98,14 +98,14 @@ struct Window {
 // What is loaded for one thread of a unit of kThreads of them. Nothing is computed from it before its unit is decoded:
 // whoever used a loaded byte at once would wait for memory there, and what was to be loaded ahead would not be ahead.
 template <bool kBf16, int kThreads>
-struct Loaded {
+struct LoadedBlocks {
   static constexpr int kGapBits = kBf16 ? 5 : 4;
   gpu::uint2 own{};
   uint32_t next = 0;
   uint8_t gap_bytes[2] = {};
   uint32_t first = 0, end = 0;  // elements of the unit
 
-  ECMV_GPU_DEVICE Loaded(const Stream& stream, int64_t unit) {
+  ECMV_GPU_DEVICE LoadedBlocks(const Stream& stream, int64_t unit) {
     constexpr int kBlocks = kThreads / kBlockThreads;
     first = stream.position(unit * kBlocks);
     end = stream.position((unit + 1) * kBlocks);
@@ -127,10 +127,10 @@ struct Part {
   uint32_t gap;
 
   template <bool kBf16, int kThreads>
-  ECMV_GPU_DEVICE Part(const Loaded<kBf16, kThreads>& loaded, bool exists)
+  ECMV_GPU_DEVICE Part(const LoadedBlocks<kBf16, kThreads>& loaded, bool exists)
       : window{gpu::byte_permute(loaded.own.x, 0, 0x0123), gpu::byte_permute(loaded.own.y, 0, 0x0123),
                gpu::byte_permute(loaded.next, 0, 0x0123)} {
-    constexpr int kGapBits = Loaded<kBf16, kThreads>::kGapBits;
+    constexpr int kGapBits = LoadedBlocks<kBf16, kThreads>::kGapBits;
     const uint32_t both = static_cast<uint32_t>(loaded.gap_bytes[0]) << 8 | loaded.gap_bytes[1];
     const uint32_t stored = both >> (16 - kGapBits - gpu::thread_index() * kGapBits % 8) & ((1u << kGapBits) - 1);
     gap = exists ? stored : kThrough;
@@ -313,12 +313,12 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void two_phase(Stream strea
   gpu::sync_block();
 
   const int64_t units = (stream.blocks + kBlocks - 1) / kBlocks;
-  Loaded<kBf16, kThreads> next(stream, gpu::block_index());
+  LoadedBlocks<kBf16, kThreads> next(stream, gpu::block_index());
   for (int64_t unit = gpu::block_index(); unit < units; unit += gpu::grid_size()) {
     const Part part(next, unit * kThreads + gpu::thread_index() < stream.threads);
     const int64_t first = next.first;
     const int elements = static_cast<int>(next.end - next.first);
-    next = Loaded<kBf16, kThreads>(stream, unit + gpu::grid_size());
+    next = LoadedBlocks<kBf16, kThreads>(stream, unit + gpu::grid_size());
 
     // 1
     uint32_t pending = 0;
