@@ -273,23 +273,29 @@ std::string why_no_token_product(const TokenPolicy& policy, datasets::Shape shap
 
 // The policies of a kernel for some elements; `with_form` of one of them is its product.
 // Lane groups, tiles of 16 rows of each, steps under way, blocks of a multiprocessor, shares, whether four lane groups
-// are a warpgroup. On an H200 `groups16_rows32_ahead3` is the fastest for few tokens of bf16 and at 5760 x 2880,
-// `groups8_ahead6_fit2` and `groups16_ahead4` at single shapes up to 16 tokens, the warpgroups for int8 and f8, shared
-// rows for 64 tokens of int8.
-inline constexpr TokenPolicy kTokenPolicies[] = {
-    {{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},
-    {{"groups8_ahead6_fit2"}, 8, 1, 6, 2, 1, false},
-    {{"groups16_rows32_ahead3"}, 16, 2, 3, 1, 1, false},
-    {{"warpgroup16_rows32_ahead3_shares4"}, 16, 2, 3, 1, 4, true},
-    {{"warpgroup16_rows32_ahead3"}, 16, 2, 3, 1, 1, true},
-};
-// For elements with scales of groups of columns, multiplied by each lane group alone. The second ones fit 64 KiB.
-inline constexpr TokenPolicy kScaledTokenPolicies[] = {{{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},
-                                                       {{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false}};
+// are a warpgroup. What each wins is said for H100 and H200; the last of a list fit the 64 KiB of shared memory that
+// every supported device has.
+inline constexpr TokenPolicy kGroups16{{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},
+    kGroups16Rows32{{"groups16_rows32_ahead3"}, 16, 2, 3, 1, 1, false},
+    kWarpgroup16Rows32{{"warpgroup16_rows32_ahead3"}, 16, 2, 3, 1, 1, true},
+    kGroups4{{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false},
+    kWarpgroup8Shares4{{"warpgroup8_ahead2_shares4"}, 8, 1, 2, 1, 4, true};
+// A row of few columns is the first one's, most others the warpgroups'.
+inline constexpr TokenPolicy kF8TokenPolicies[] = {kGroups16, kGroups16Rows32, kWarpgroup16Rows32, kGroups4,
+                                                   kWarpgroup8Shares4};
+// Shared rows win with 64 tokens, the warpgroups alone most others.
+inline constexpr TokenPolicy kInt8TokenPolicies[] = {
+    kGroups16, kGroups16Rows32,   kWarpgroup16Rows32, {{"warpgroup16_rows32_ahead3_shares4"}, 16, 2, 3, 1, 4, true},
+    kGroups4,  kWarpgroup8Shares4};
+// Each of the first three is the fastest at some shape up to 16 tokens.
+inline constexpr TokenPolicy kBf16TokenPolicies[] = {
+    kGroups16,          kGroups16Rows32, {{"groups8_ahead6_fit2"}, 8, 1, 6, 2, 1, false},
+    kWarpgroup16Rows32, kGroups4,        kWarpgroup8Shares4};
+// For elements with scales of groups of columns, multiplied by each lane group alone.
+inline constexpr TokenPolicy kScaledTokenPolicies[] = {kGroups16, kGroups4};
 inline constexpr TokenPolicy kWideScaledTokenPolicies[] = {{{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
                                                            {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false}};
-// For elements of several loads a step. On an H200 each of the first four is the fastest somewhere; the last is for
-// devices with 64 KiB of shared memory.
+// For elements of several loads a step. Each of the first four is the fastest somewhere.
 inline constexpr TokenPolicy kWideTokenPolicies[] = {
     {{"groups16_ahead2"}, 16, 1, 2, 1, 1, false},
     {{"warpgroup16_ahead1_shares2"}, 16, 1, 1, 1, 2, true},
