@@ -1,5 +1,5 @@
-// The table of quad_huffman's kernels on GPUs (gpu/), and those of matrices that are stored as they are: a copy, and the
-// dense product.
+// The table of quad_huffman's kernels on GPUs (gpu/), and the kernels for matrices that are stored as they are: a
+// copy, and the dense product.
 #include <span>
 #include <string>
 
@@ -28,13 +28,11 @@ std::string refuses_plain(const backends::CompressedView& view, const backends::
   return is_plain(view) ? "" : kRefusesCodes;
 }
 
-backends::BoundKernel bind_plain_decode(const backends::Policy&, backends::Layers layers, int,
-                                        backends::Place&) {
+backends::BoundKernel bind_plain_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const auto& elements = layers[0].matrix->sections[kRaw].bytes;
   return gpu::CopyElements{elements.data(), static_cast<int64_t>(elements.size())};
 }
-backends::BoundKernel bind_plain_matvec(const backends::Policy&, backends::Layers layers, int,
-                                        backends::Place& place) {
+backends::BoundKernel bind_plain_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   return {MultiplyPlain{gpu::dense_matrix(view, view.sections[kRaw].bytes.data(), place.device(), true)},
           {.requantises = true}};

@@ -1,16 +1,17 @@
-// A whole chain in one launch, in which no lane group that decodes waits for the vector. A layer's tiles are 32 rows of 256
-// columns. Each lane group decodes one after the other to 64 registers of each lane: the first one of a layer while its x is still
-// travelling between the blocks, so that once x arrives only products of bytes are left. Four more lane groups, the helpers, do
-// what comes between layers, so that decoding goes on meanwhile: hand out results as soon as all tiles are multiplied, make the
-// table of the layer after the next one, and bring the next x to shared memory (exchange.h).
+// A whole chain in one launch, in which no lane group that decodes waits for the vector. A layer's tiles are 32 rows
+// of 256 columns. Each lane group decodes one after the other to 64 registers of each lane: the first one of a layer
+// while its x is still travelling between the blocks, so that once x arrives only products of bytes are left. Four
+// more lane groups, the helpers, do what comes between layers, so that decoding goes on meanwhile: hand out results
+// as soon as all tiles are multiplied, make the table of the layer after the next one, and bring the next x to shared
+// memory (exchange.h).
 //
 //   lane groups    decode(k) | await x(k) | multiply(k) | decode(k+1) ...
 //   helpers                                await multiply(k) | results(k) | table(k+2) | await x(k+1) ...
 //
-// They meet at gates: x of a layer is there; all have multiplied; a table is there, of which two take turns. (H200, d = 4096,
-// sigma 4, K = 8, B = 4, T = 8: with results, tables and x by the lane groups themselves, which met twice a layer, 5.5 us a layer,
-// so 4.0.) Bulk copies, because copies of lanes pass the unit that also looks for x. Eight columns a symbol only: other tiles of
-// 256 columns have several segments.
+// They meet at gates: x of a layer is there; all have multiplied; a table is there, of which two take turns. (H200, d
+// = 4096, sigma 4, K = 8, B = 4, T = 8: with results, tables and x by the lane groups themselves, which met twice a
+// layer, 5.5 us a layer, so 4.0.) Bulk copies, because copies of lanes pass the unit that also looks for x. Eight
+// columns a symbol only: other tiles of 256 columns have several segments.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -27,8 +28,8 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-// A block's shared memory after the plan's: gates; sums of x, of two layers in turn, a word a helper; sums of the rows; the
-// descriptions of all layers.
+// A block's shared memory after the plan's: gates; sums of x, of two layers in turn, a word a helper; sums of the
+// rows; the descriptions of all layers.
 struct AheadPlaces {
   gpu::Pointer<std::byte> first;
   static constexpr int kGates = 4, kXSumsAt = kGates * gpu::kGateBytes, kSumsAt = kXSumsAt + 2 * kHelpers * 4;
@@ -84,7 +85,7 @@ class AheadHelper {
     arrive_at(places_.table_there(number));
   }
   ECMV_GPU_DEVICE gpu::Pointer<std::byte> inputs() const { return gpu::shared_memory() + plan_.inputs; }
-  // Of layer `number`; x is in shared memory.
+  // The x of layer `number` is in shared memory.
   ECMV_GPU_DEVICE void end_x(int number, int32_t own) const {
     own = LaneGroup::reduce_add(own);
     if (LaneGroup::lane() == 0) places_.x_sums(number)[helper_] = own;
@@ -101,8 +102,8 @@ class AheadHelper {
     }
     end_x(0, own);
   }
-  // Layer number's results as the blocks hand them out, then zeros up to the next layer's last tile. A block without rows of
-  // the next layer reads nothing (the exchange's first rule).
+  // Layer number's results as the blocks hand them out, then zeros up to the next layer's last tile. A block without
+  // rows of the next layer reads nothing (the exchange's first rule).
   ECMV_GPU_DEVICE void await_x(int number) const {
     const Matrix& matrix = layers_[number + 1].matrix;
     const int pairs = (matrix.cols + kLanes - 1) / kLanes * kLanes / kColsOfPair,
@@ -205,10 +206,12 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostAheadThreads, 1) void chain_ahead(gpu::Poin
 }
 
 // Layers that are coded alike; their tables may be of different sizes.
-using Kernel = void (*)(gpu::Pointer<const std::byte>, int, gpu::Exchange, gpu::Pointer<const int8_t>, BlockPlan, Hidden);
+using Kernel = void (*)(gpu::Pointer<const std::byte>, int, gpu::Exchange, gpu::Pointer<const int8_t>, BlockPlan,
+                        Hidden);
 
-// 1.07 to 1.40 times as fast as layers one by one at 4096, sigma 4 (2026-11-25-h200/beat_int8_4096, 2026-11-25-h100/beat_int8);
-// wider matrices have wider tiles. One launch that decodes as the vector arrives was never ahead of layers one by one.
+// 1.07 to 1.40 times as fast as layers one by one at 4096, sigma 4 (2026-11-25-h200/beat_int8_4096,
+// 2026-11-25-h100/beat_int8); wider matrices have wider tiles. One launch that decodes as the vector arrives was
+// never ahead of layers one by one.
 constexpr RingPolicy kPolicies[] = {{{"groups16_ahead"}, 16, 16, 1}};
 
 struct Chain {
@@ -241,8 +244,7 @@ Kernel kernel_of(const Code& code) {
   return nullptr;
 }
 
-std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
-                    const backends::Policy&) {
+std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device, const backends::Policy&) {
   if (std::string reason = refuses_empty(view); !reason.empty()) return reason;
   if (std::string reason = refuses_matrix(view, Layout::rows, Elements::int8); !reason.empty()) return reason;
   if (!gpu::have_bulk_copies(device))
@@ -288,7 +290,7 @@ struct ChainPlan {
 
 // As many copies of the table as fit beside the layers, their tiles and their descriptions.
 ChainPlan plan_chain(const RingPolicy& policy, Layers layers, const Common& common,
-                            const backends::DeviceInfo& device) {
+                     const backends::DeviceInfo& device) {
   ChainPlan chain{};
   for (const backends::Layer& layer : layers)
     chain.layers.push_back({matrix_of(*layer.matrix, code_of(*layer.matrix)), gpu::epilogue_of(layer)});
@@ -310,7 +312,8 @@ ChainPlan plan_chain(const RingPolicy& policy, Layers layers, const Common& comm
   if (!place_table(plan, common.code, ahead_copies(common.code.table_bits, policy.copies), device.shared_bytes - others,
                    2))
     throw backends::Refused(
-        "The layers of the chain do not fit together: two tables, tiles, the longest vector and the descriptions of all "
+        "The layers of the chain do not fit together: two tables, tiles, the longest vector and the descriptions of "
+        "all "
         "layers need " +
         std::to_string(2 * (int64_t{4} << common.code.table_bits) + others) +
         " bytes of shared memory a block, the device has " + std::to_string(device.shared_bytes) + ".");

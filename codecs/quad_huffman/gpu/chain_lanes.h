@@ -1,5 +1,6 @@
-// A lane group that decodes tiles of 256 columns to 64 registers of each lane, and multiplies them when x is there (chain.cu).
-// Codes and raw bits of the next tile come whole to shared memory meanwhile, and the index of the one after it.
+// A lane group that decodes tiles of 256 columns to 64 registers of each lane, and multiplies them when x is there
+// (ahead_gpu.h). Codes and raw bits of the next tile come whole to shared memory meanwhile, and the index of the one
+// after it.
 #pragma once
 
 #include <bit>
@@ -19,8 +20,8 @@ inline constexpr int64_t kStoredLayerBytes = (static_cast<int64_t>(sizeof(ChainL
 inline int64_t stored_layers_bytes(size_t count) { return static_cast<int64_t>(count) * kStoredLayerBytes; }
 
 inline constexpr int kAheadCols = segment_cols(8), kHelpers = 4, kMostAheadThreads = (16 + kHelpers) * kLanes;
-// A segment's codes are at most T lines, and a window reads the line after its first bit's. Masks of partial lines come
-// before them.
+// A segment's codes are at most T lines, and a window reads the line after its first bit's. Masks of partial lines
+// come before them.
 inline constexpr int kAheadMaskBytes = kMostPartialLines * 4;
 inline constexpr int ahead_code_bytes(int table_bits) { return kAheadMaskBytes + (table_bits + 1) * kLineBytes; }
 inline constexpr int ahead_bytes(int form, int table_bits) {
@@ -52,8 +53,9 @@ struct AheadTile {
   int layer, round, column;
 };
 
-// Partial lines come without gaps; from the last to the first, some at once, they are moved to where lane l's word is word
-// l. Words that a lane has not are never used. There is room for `most` lines, the last of which no code begins in.
+// Partial lines come without gaps; from the last to the first, some at once, they are moved to where lane l's word is
+// word l. Words that a lane has not are never used. There is room for `most` lines, the last of which no code begins
+// in.
 ECMV_GPU_DEVICE void spread_partial_lines(gpu::Pointer<const std::byte> masks, gpu::Pointer<std::byte> lines,
                                           int partial, int most) {
   constexpr int kTogether = 4;
@@ -88,7 +90,8 @@ ECMV_GPU_DEVICE void spread_partial_lines(gpu::Pointer<const std::byte> masks, g
   }
 }
 
-// The tiles of a lane group, one after the other; what does not depend on how they are coded. `raw_bytes` are a tile's.
+// The tiles of a lane group, one after the other; what does not depend on how they are coded. `raw_bytes` are a
+// tile's.
 class AheadTiles {
  public:
   // Whether the next tile is of layer `layer`.
@@ -153,7 +156,7 @@ class AheadTiles {
                                     static_cast<uint32_t>(position))};
   }
   ECMV_GPU_DEVICE int code_bytes() const { return kAheadMaskBytes + room_ * kLineBytes; }
-  // Of the codes, which come first, and of the raw bits.
+  // Where the raw bits are: after the codes.
   ECMV_GPU_DEVICE gpu::Pointer<std::byte> raw() const { return shared_ + code_bytes(); }
   ECMV_GPU_DEVICE gpu::Arrival arrival(int raw_bytes) const { return gpu::Arrival(raw() + raw_bytes); }
 
@@ -169,7 +172,7 @@ class AheadTiles {
   Patches patches_{};
 
  private:
-  // Of a layer there is.
+  // Whether there is such a layer.
   ECMV_GPU_DEVICE bool exists(AheadTile tile) const { return tile.layer < layers_.count; }
   ECMV_GPU_DEVICE AheadTile after(AheadTile tile) const {
     if (!exists(tile)) return tile;
@@ -194,8 +197,8 @@ class AheadTiles {
     return matrix.streams.raw + number_of(matrix, tile) * static_cast<int64_t>(raw_bytes);
   }
 
-  // Word l of the tile's index and the next one goes to lane l, while the tiles before it are under way. Its raw bits, which
-  // are where no index has to say, are brought to the L2.
+  // Word l of the tile's index and the next one goes to lane l, while the tiles before it are under way. Its raw
+  // bits, which are where no index has to say, are brought to the L2.
   ECMV_GPU_DEVICE uint32_t load_index(AheadTile tile, int raw_bytes) const {
     if (!exists(tile)) return 0;
     const Matrix& matrix = layers_[tile.layer].matrix;

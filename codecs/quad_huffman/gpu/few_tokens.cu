@@ -1,9 +1,10 @@
-// Products of bf16 and f8 elements in rows with up to 16 tokens of bf16 on matrix units, without a detour through shared
-// memory: what a lane decodes of its row, eight columns at a time, is its part of an operand as it is (gpu/row_units.h).
-// Several blocks, the shares, take some of the columns each, so that their tokens are in shared memory as a whole; what
-// they sum up is added by a launch after the product (gpu/token_shares.h). f8 elements want scaled tokens (tile/floats.h).
-// Symbols of four columns, windows of two. Fragments are 1.25 to 1.42 times as fast with 16 tokens (2026-11-25-h200/batch_16384,
-// 2026-11-25-h200/batch_llm): this kernel is for matrices whose rows lanes own for other products' sake.
+// Products of bf16 and f8 elements in rows with up to 16 tokens of bf16 on matrix units, without a detour through
+// shared memory: what a lane decodes of its row, eight columns at a time, is its part of an operand as it is
+// (gpu/row_units.h). Several blocks, the shares, take some of the columns each, so that their tokens are in shared
+// memory as a whole; what they sum up is added by a launch after the product (gpu/token_shares.h). f8 elements want
+// scaled tokens (tile/floats.h). Symbols of four columns, windows of two. Fragments are 1.25 to 1.42 times as fast
+// with 16 tokens (2026-11-25-h200/batch_16384, 2026-11-25-h200/batch_llm): this kernel is for matrices whose rows
+// lanes own for other products' sake.
 #include <algorithm>
 
 #include "codecs/quad_huffman/gpu/kernels.h"
@@ -20,16 +21,17 @@ constexpr int kFewTile = 4, kFewTiles = 4, kFewTokens = kFewTile * kFewTiles, kM
 // After each pair, so that what lanes read of two pairs at once lies in different banks.
 constexpr int kPairPadding = 32;
 
-// Where things lie in shared memory beside table and rings: pairs of tokens [pairs, pair_bytes], and of each token and lane
-// group the largest number's bits and the sum [2, tokens, 32].
+// Where things lie in shared memory beside table and rings: pairs of tokens [pairs, pair_bytes], and of each token
+// and lane group the largest number's bits and the sum [2, tokens, 32].
 struct FewLayout {
   int tokens = 0, pair_bytes = 0, facts = 0;
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
 };
 
 template <int kForm, int kTiles>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostLaneGroups * kLanes, 1) void multiply_few(Matrix matrix, BlockPlan plan, FewLayout layout,
-                                                                 Hidden hidden, gpu::Bf16Tokens tokens) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostLaneGroups* kLanes, 1) void multiply_few(Matrix matrix, BlockPlan plan,
+                                                                              FewLayout layout, Hidden hidden,
+                                                                              gpu::Bf16Tokens tokens) {
   using TileOf = TileLanes<4, kForm, 2, kEarlyForm<kForm>>;
   static_assert(TileOf::kFloats && !TileOf::kEights);
   constexpr bool kScales = TileOf::kF8;
@@ -144,9 +146,9 @@ FewPlan plan_few(const RingPolicy& policy, const Code& code, datasets::Shape mat
   const auto pair_bytes = [&](int64_t share_tiles) {
     return share_tiles * code.tile_cols * gpu::kOwnTokenBytes + kPairPadding;
   };
-  const SharesPlan of = plan_shares(
-      policy, code, matrix, kRingBytes, device,
-      [&](int64_t share_tiles) { return facts + int64_t{tiles} * (kFewTile / 2) * pair_bytes(share_tiles); });
+  const SharesPlan of = plan_shares(policy, code, matrix, kRingBytes, device, [&](int64_t share_tiles) {
+    return facts + int64_t{tiles} * (kFewTile / 2) * pair_bytes(share_tiles);
+  });
   return {of.plan,
           {.tokens = of.plan.inputs + static_cast<int>(facts),
            .pair_bytes = static_cast<int>(pair_bytes(of.share_tiles)),

@@ -42,7 +42,7 @@ ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t
 // each has sums of its own, which are added in order at the end.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void multiply_token(Matrix matrix, BlockPlan plan, Hidden hidden,
-                                                             gpu::TokenView tokens, int token) {
+                                                                     gpu::TokenView tokens, int token) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow>;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
             parts = plan.lane_groups / plan.lane_groups_of_rows;
@@ -87,8 +87,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void multiply_token(Matrix matr
   }
 }
 
-// 16 lane groups are 1.18 to 1.33 times as fast at 4096, where all row groups then have a multiprocessor each, and 32 are 1.07
-// to 1.28 times as fast at 16384 (2026-11-22-h200/containers).
+// 16 lane groups are 1.18 to 1.33 times as fast at 4096, where all row groups then have a multiprocessor each, and 32
+// are 1.07 to 1.28 times as fast at 16384 (2026-11-22-h200/containers).
 constexpr RingPolicy kPolicies[] = {{{"groups32"}, 32, 32, 1}, {{"groups16"}, 16, 32, 1}};
 
 BlockPlan plan_float(const RingPolicy& policy, const Code& code, datasets::Shape shape,

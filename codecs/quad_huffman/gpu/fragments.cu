@@ -1,18 +1,14 @@
-// Products of fragments (fragments.h) with tokens of bf16 on matrix units. Eight columns that a lane has decoded are its part of
-// operand A as they are, all of it useful: one matrix product for eight tokens, where rows that lanes own (few_tokens.cu)
-// take one for four. Several blocks, the shares, take some of the columns each, so that their tokens are in shared memory as
-// a whole; what they sum up is added by a launch behind the product (gpu/token_shares.h).
+// Products of fragments (fragments.h) with tokens of bf16 on matrix units. Eight columns that a lane has decoded are
+// its part of operand A as they are, all of it useful: one matrix product for eight tokens, where rows that lanes own
+// (few_tokens_gpu.h) take one for four. Several blocks, the shares, take some of the columns each, so that their
+// tokens are in shared memory as a whole; what they sum up is added by a launch after the product
+// (gpu/token_shares.h).
 //
-// int8 elements are made numbers of bf16 by nothing but byte permutations: an integer of 8 bits in the low byte of a bf16 is
-// that many times 2^-133, also across the border of the normal numbers, and matrix units multiply subnormal numbers as any
-// others. Tokens are scaled up by a power of two in return. Folded cells are a sign and a magnitude: of v = w - lowest = m
-// or -1 - m the number is 2 v + 1, so that sign and magnitude stay apart; half the sum of the tokens' numbers is taken away
-// at the end.
-//
-// Lane groups multiply alone with up to 8 tokens, and read operand B from shared memory. With up to 16 four of them multiply
-// together (gpu/warpgroup_units.h), so that B is read once for all four. (H200, 16384 x 16384 of bf16, T = 12, 16 tokens: 113.1
-// us, where lane groups alone took 114.9; with 1 and 8 tokens 100.9 and 108.1, and 99.0 and 106.4 alone.) Their tokens of bf16 are
-// copied as they are: columns of fragments are in the order of the units (fragments.h).
+// Lane groups multiply alone with up to 8 tokens, and read operand B from shared memory. With up to 16 four of them
+// multiply together (gpu/warpgroup_units.h), so that B is read once for all four. (H200, 16384 x 16384 of bf16, T =
+// 12, 16 tokens: 113.1 us, where lane groups alone took 114.9; with 1 and 8 tokens 100.9 and 108.1, and 99.0 and
+// 106.4 alone.) Their tokens of bf16 are copied as they are: columns of fragments are in the order of the units
+// (fragments.h).
 #include <type_traits>
 
 #include "backends/gpu/products/token_copies.h"
@@ -27,9 +23,10 @@ namespace {
 // Tiles of tokens of a kernel whose lane groups multiply alone, or four together.
 ECMV_GPU_BOTH constexpr int fragment_tiles(bool warpgroup) { return warpgroup ? 2 : 1; }
 
-// The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist; shift_of(token): by how
-// many powers of two they are scaled. `cols` are those of the matrix. put(unit, token, numbers of columns 0 to 7, 8 to 15), of a
-// unit's columns as its operands have them: where kFours, fragments have four columns that follow each other (fragments.h).
+// The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist;
+// shift_of(token): by how many powers of two they are scaled. `cols` are those of the matrix. put(unit, token,
+// numbers of columns 0 to 7, 8 to 15), of a unit's columns as its operands have them: where kFours, fragments have
+// four columns that follow each other (fragments.h).
 template <int kTokens, bool kScaled, bool kFours, typename ShiftOf, typename Put>
 ECMV_GPU_DEVICE void load_fragment_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, ShiftOf shift_of, Put put) {
   for (int i = gpu::thread_index(); i < cols.stored / kUnitCols * kTokens; i += gpu::block_size()) {
@@ -155,9 +152,9 @@ class BlockTokens {
 };
 
 template <int kSymbolCols, int kForm, bool kWarpgroup>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void fragment_tokens(Matrix matrix, BlockPlan plan, FragmentsLayout layout,
-                                                                      Hidden hidden, int all_cols,
-                                                                      gpu::Bf16Tokens tokens) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void fragment_tokens(Matrix matrix, BlockPlan plan,
+                                                                     FragmentsLayout layout, Hidden hidden,
+                                                                     int all_cols, gpu::Bf16Tokens tokens) {
   using TileOf = TileLanes<kSymbolCols, kForm, 2, kLeanForm<kForm, 32 * kLanes>>;
   constexpr int kUnits = TileOf::kSegmentCols / kFragmentCols;
   using Inputs = std::conditional_t<kWarpgroup, BlockTokens<kUnits>, UnitTokens<kUnits>>;
@@ -176,8 +173,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void fragment_tokens(Matrix matr
   const gpu::Pointer<float> totals = gpu::cast<float>(largest + kTokens * kLanes);
 
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
-  // Those that multiply together go on together: row groups that do not exist are the last one again, for results that nobody
-  // stores.
+  // Those that multiply together go on together: row groups that do not exist are the last one again, for results
+  // that nobody stores.
   const auto goes_on = [&] { return (kWarpgroup ? group - lane_group % gpu::kWarpgroup : group) < matrix.row_groups; };
   const auto begin = [&](int number, uint32_t after) {
     const int64_t of = !kWarpgroup || group < matrix.row_groups ? group : matrix.row_groups - 1;
@@ -241,8 +238,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void fragment_tokens(Matrix matr
   }
 }
 
-// Up to 8 tokens groups32 is up to 1.08 times as fast, beyond them warpgroup32 up to 2.2 times (2026-11-26-h200/batch_16384_eights,
-// 2026-11-26-h200/batch_f8, 2026-11-25-h100/batch).
+// Up to 8 tokens groups32 is up to 1.08 times as fast, beyond them warpgroup32 up to 2.2 times
+// (2026-11-26-h200/batch_16384_eights, 2026-11-26-h200/batch_f8, 2026-11-25-h100/batch).
 constexpr FragmentPolicy kPolicies[] = {
     {{{"groups32"}, 32, 32, 1}, kFragmentTile, 2 * kFragmentTile, false, false},
     {{{"warpgroup32"}, 32, 32, 1}, 2 * kFragmentTile, 4 * kFragmentTile, true, false},

@@ -1,17 +1,17 @@
 // Products of fragments of bf16, and of f8 in symbols of eight, with many tokens: four lane groups multiply together
-// (gpu/warpgroup_units.h), 64 rows, from their registers. All lane groups of a block have other rows and the same columns, and take
-// the segments of their tiles at the same time, so that each slice of the tokens is in shared memory once for all of them. Blocks, the
-// shares, share rows as in fragments.cu.
+// (gpu/warpgroup_units.h), 64 rows, from their registers. All lane groups of a block have other rows and the same
+// columns, and take the segments of their tiles at the same time, so that each slice of the tokens is in shared
+// memory once for all of them. Blocks, the shares, share rows as in fragments_gpu.h.
 //
-// With 64 tokens a lane has 32 sums. With symbols of four a block has up to 24 lane groups of 80 registers: each unit is multiplied as
-// soon as it is decoded, for four at a time would take 32 registers. (H200, 64 tokens, us, with 16 lane groups of 128 registers
-// and so: 8192 x 28672 167.1, 147.2; 8192 x 8192 54.6, 51.6; 16384 x 16384 168.5, 166.6.) Symbols of eight have more raw bits at
-// hand. They have 16 lane groups of 128 registers, and load a whole batch ahead: with half of one, too few bytes were under way
-// (LaneForm has the times).
+// With 64 tokens a lane has 32 sums. With symbols of four a block has up to 24 lane groups of 80 registers: each unit
+// is multiplied as soon as it is decoded, for four at a time would take 32 registers. (H200, 64 tokens, us, with 16
+// lane groups of 128 registers and so: 8192 x 28672 167.1, 147.2; 8192 x 8192 54.6, 51.6; 16384 x 16384 168.5,
+// 166.6.) Symbols of eight have more raw bits at hand. They have 16 lane groups of 128 registers, and load a whole
+// batch ahead: with half of one, too few bytes were under way (LaneForm has the times).
 //
-// Where the shares are even in number, two blocks each are a cluster, and hand sums to each other through shared memory. So half
-// as much is left for the launch behind, of two shares nothing. (H100, 64 tokens: NOTES.md; 16384 x 16384, two shares, gains 4 to 6 %,
-// 8192 x 8192, four shares, nothing.)
+// Where the shares are even in number, two blocks each are a cluster, and hand sums to each other through shared
+// memory. So half as much is left for the launch that adds shares, and nothing of two shares. (H100, 64 tokens:
+// NOTES.md; 16384 x 16384, two shares, gains 4 to 6 %, 8192 x 8192, four shares, nothing.)
 #include <algorithm>
 
 #include "backends/gpu/cluster.h"
@@ -33,9 +33,9 @@ struct WarpgroupLayout {
 
 // Stored columns of a part of a segment, for which a slice of the tokens is in shared memory.
 inline constexpr int kPartCols = segment_cols(4);
-// Lane groups of a block, at most. Symbols of eight have more raw bits at hand, and what does not fit the 80 registers of 24 is
-// waited for: 16 have 128. (H200, 64 tokens, T = 12, T elements/s with 24, 20 and 16: 16384 x 16384 1.54, 1.75, 1.79; 8192 x 8192
-// 1.27, 1.52, 1.55.)
+// Lane groups of a block, at most. Symbols of eight have more raw bits at hand, and what does not fit the 80
+// registers of 24 is waited for: 16 have 128. (H200, 64 tokens, T = 12, T elements/s with 24, 20 and 16: 16384 x
+// 16384 1.54, 1.75, 1.79; 8192 x 8192 1.27, 1.52, 1.55.)
 ECMV_GPU_BOTH constexpr int most_groups(int symbol_cols) { return symbol_cols == 8 ? 16 : 24; }
 // Bytes of a slice: blocks of 64 columns of the matrix.
 template <int kTokenTiles>
@@ -43,9 +43,10 @@ inline constexpr int kSliceBytes = 2 * kPartCols / gpu::kBlockCols*(8 * kTokenTi
 
 inline constexpr int kListedBytes = 2 * kLanes * 8;
 
-// The patches of a tile of bf16, kMost at once, in shared memory: slices of tokens are there for a segment's time, and patches of
-// a segment's columns follow each other. (H200, 16384 x 16384, 64 tokens: with their tokens' numbers from memory as a tile
-// begins, 8 loads waited for one after the other, a product took 275 us with T = 12 and 208 with T = 13, which has fewer.)
+// The patches of a tile of bf16, kMost at once, in shared memory: slices of tokens are there for a segment's time,
+// and patches of a segment's columns follow each other. (H200, 16384 x 16384, 64 tokens: with their tokens' numbers
+// from memory as a tile begins, 8 loads waited for one after the other, a product took 275 us with T = 12 and 208
+// with T = 13, which has fewer.)
 template <int kTokenTiles>
 class ListedPatches {
  public:
@@ -75,7 +76,7 @@ class ListedPatches {
     LaneGroup::sync();
   }
 
-  // Adds those of part `part` of the tile, before it is decoded; its tokens are at `slice`.
+  // Adds the patches of part `part` of the tile, before it is decoded; its tokens are at `slice`.
   template <typename TileOf>
   ECMV_GPU_DEVICE void add(const TileOf& tile, int power, int part, gpu::Pointer<const std::byte> slice,
                            float (&sums)[kTokenTiles][4]) {
@@ -128,8 +129,8 @@ class ListedPatches {
 // What a lane group hands to the other block of its cluster.
 template <int kTokenTiles>
 inline constexpr int kPairBytes = kTokenTiles / 2 * kLanes * 16;
-// Adds the sums of a cluster's two blocks, of which each gets those of half of the tokens: the first half of `sums`, for tokens from
-// 4 kTokenTiles cluster_rank() on. All threads; `place`: kPairBytes of the lane group.
+// Adds the sums of a cluster's two blocks, of which each gets those of half of the tokens: the first half of `sums`,
+// for tokens from 4 kTokenTiles cluster_rank() on. All threads; `place`: kPairBytes of the lane group.
 template <int kTokenTiles>
 ECMV_GPU_DEVICE void add_pair(gpu::Pointer<std::byte> place, float (&sums)[kTokenTiles][4]) {
   constexpr int kHalf = kTokenTiles / 2;
@@ -157,11 +158,11 @@ ECMV_GPU_DEVICE void add_pair(gpu::Pointer<std::byte> place, float (&sums)[kToke
 }
 
 template <int kSymbolCols, int kForm, int kTokenTiles>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(most_groups(kSymbolCols) * kLanes, 1) void multiply_many(Matrix matrix, BlockPlan plan,
-                                                                         WarpgroupLayout layout, Hidden hidden,
-                                                                         gpu::Bf16Tokens tokens) {
-  // The schedule is in shared memory, and raw bits of symbols of four come half a batch at a time: 80 registers are just enough, and
-  // what is spilled is waited for with the loads under way.
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(most_groups(kSymbolCols) * kLanes,
+                                1) void multiply_many(Matrix matrix, BlockPlan plan, WarpgroupLayout layout,
+                                                      Hidden hidden, gpu::Bf16Tokens tokens) {
+  // The schedule is in shared memory, and raw bits of symbols of four come half a batch at a time: 80 registers are
+  // just enough, and what is spilled is waited for with the loads under way.
   constexpr bool kEights = kSymbolCols == 8;
   using TileOf = TileLanes<
       kSymbolCols, kForm, 2,
@@ -280,7 +281,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(most_groups(kSymbolCols) * kLanes, 1) void multi
   }
 }
 
-// 64 tokens at once are 2.7 to 3.4 times as fast as four times 16 (2026-11-26-h200/batch_8192, 2026-11-26-h100/batch_8192).
+// 64 tokens at once are 2.7 to 3.4 times as fast as four times 16 (2026-11-26-h200/batch_8192,
+// 2026-11-26-h100/batch_8192).
 constexpr RingPolicy kPolicies[] = {{{"warpgroup24"}, 24, 32, 1}};
 
 using Kernel = void (*)(Matrix, BlockPlan, WarpgroupLayout, Hidden, gpu::Bf16Tokens);
@@ -303,14 +305,14 @@ struct WarpgroupPlan {
   WarpgroupLayout layout;
   Kernel kernel;
 };
-// Of all numbers of lane groups, whole warpgroups, the one whose blocks are done first, each multiprocessor having one block. No
-// lane groups where nothing fits.
-WarpgroupPlan plan_many(const RingPolicy& policy, const Code& code, datasets::Shape stored,
-                                     int batch, const backends::DeviceInfo& device) {
+// Chooses, among all numbers of lane groups that are whole warpgroups, the one whose blocks are done first, a block a
+// multiprocessor. No lane groups where nothing fits.
+WarpgroupPlan plan_many(const RingPolicy& policy, const Code& code, datasets::Shape stored, int batch,
+                        const backends::DeviceInfo& device) {
   const int token_tiles = gpu::token_tiles(batch, true);
   constexpr int64_t kAlignment = gpu::kBlockAlignment;
-  // What a tile takes beside its part of a multiprocessor's time, in those parts. (H200, 16384 x 16384, 64 tokens: a tile of 16 lane
-  // groups 40.6 us, one of 24 53.2.)
+  // What a tile takes beside its part of a multiprocessor's time, in those parts. (H200, 16384 x 16384, 64 tokens: a
+  // tile of 16 lane groups 40.6 us, one of 24 53.2.)
   constexpr int kOwnTime = 10;
   const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, code.tile_cols);
   const int64_t slice = token_tiles == 2 ? kSliceBytes<2> : kSliceBytes<8>, slices = 2 * slice + kAlignment;

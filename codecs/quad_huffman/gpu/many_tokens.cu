@@ -1,8 +1,8 @@
-// Products of int8 elements in rows with tokens of bf16 on matrix units, 1 to 64 tokens. A lane decodes a row, but the matrix
-// unit wants a row from four lanes; so a lane group writes what it decoded to a piece of shared memory of its own
-// (tile/rows.h), 32 rows x 64 bytes, and reads it back as operands. The lane groups of a block take the same segments of
-// their tiles at the same time: those of one row group other tiles than each other, those of other row groups the same, so
-// that each slice of the tokens is in shared memory once for all of them.
+// Products of int8 elements in rows with tokens of bf16 on matrix units, 1 to 64 tokens. A lane decodes a row, but
+// the matrix unit wants a row from four lanes; so a lane group writes what it decoded to a piece of shared memory of
+// its own (tile/rows.h), 32 rows x 64 bytes, and reads it back as operands. The lane groups of a block take the same
+// segments of their tiles at the same time: those of one row group other tiles than each other, those of other row
+// groups the same, so that each slice of the tokens is in shared memory once for all of them.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -35,17 +35,17 @@ struct TokenPiece : RowsPiece<TileOf, gpu::kPieceRowBytes> {
   ECMV_GPU_DEVICE gpu::TokenPiece<Elements> operands() const { return {this->bytes}; }
 };
 
-// How the lane groups multiply: four of them as one (gpu/warpgroup_units.h), or each by itself with scales of groups of
-// columns.
+// How the lane groups multiply: four of them as one (gpu/warpgroup_units.h), or each by itself with scales of groups
+// of columns.
 enum class Multiply { warpgroup, scaled };
 
-// Of 64 columns, a piece of int8 elements.
+// Scales of the 64 columns that a piece of int8 elements has.
 template <Multiply kMultiply>
 using ScalesOf = std::conditional_t<kMultiply == Multiply::scaled, gpu::StripScales<2, 1>, gpu::NoScales>;
 
 template <int kSymbolCols, int kForm, int kTokenTiles, Multiply kMultiply>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(16 * kLanes, 1) void token_product(Matrix matrix, BlockPlan plan, TokenLayout layout,
-                                                                    Hidden hidden, gpu::Bf16Tokens tokens) {
+                                                                   Hidden hidden, gpu::Bf16Tokens tokens) {
   using TileOf = TileLanes<kSymbolCols, kForm, 2>;
   using Piece = TokenPiece<TileOf>;
   constexpr int kSlots = kTokenSlots;
@@ -103,7 +103,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(16 * kLanes, 1) void token_product(Matrix matrix
   static_assert(!TileOf::kFloats);
   elements.exponents = layout.exponents;
   float sums[2][kTokenTiles][4] = {};
-  // Of a piece's columns, asked for before the piece is decoded.
+  // For a piece's columns, asked for before the piece is decoded.
   [[maybe_unused]] ScalesOf<kMultiply> scales(layout.scales, group * kLanes + lane / 4, matrix.rows - 1, matrix.cols);
   for (int round = 0; round < rounds; ++round) {
     const int number = round * parts + part, column = first_tile + number;
@@ -188,13 +188,12 @@ struct ManyTokensPlan {
   Kernel kernel;
 };
 
-// How many row groups a block has, how many lane groups share one, and the blocks that share rows: as many row groups as
-// give each multiprocessor one block. No batch changes that.
+// How many row groups a block has, how many lane groups share one, and the blocks that share rows: as many row groups
+// as give each multiprocessor one block. No batch changes that.
 struct TokenDivision {
   int row_groups, parts, shares, share_tiles;
 };
-TokenDivision divide_tokens(const TokenPolicy& policy, const Code& code, datasets::Shape matrix,
-                                   int compute_units) {
+TokenDivision divide_tokens(const TokenPolicy& policy, const Code& code, datasets::Shape matrix, int compute_units) {
   const int64_t groups = row_groups(matrix.rows), tiles = column_tiles(matrix.cols, code.tile_cols),
                 most = std::min<int64_t>(policy.shares, tiles);
   TokenDivision of{};
@@ -211,7 +210,7 @@ TokenDivision divide_tokens(const TokenPolicy& policy, const Code& code, dataset
 
 // No lane groups where the batch does not fit.
 ManyTokensPlan plan_tokens(const TokenPolicy& policy, const Code& code, datasets::Shape matrix, int batch,
-                                const backends::DeviceInfo& device) {
+                           const backends::DeviceInfo& device) {
   const TokenDivision division = divide_tokens(policy, code, matrix, device.compute_units);
   const int of_block = division.row_groups, parts = division.parts;
   ManyTokensPlan planned{};
@@ -223,13 +222,15 @@ ManyTokensPlan plan_tokens(const TokenPolicy& policy, const Code& code, datasets
   // Tokens of a tile of eight lie in different banks: elements take every other 16 bytes.
   planned.layout.token_bytes = segment_bytes + 16;
   const int64_t part_bytes = is_warpgroup(policy) ? int64_t{segment_cols(code.symbol_cols) / gpu::kBlockCols} * 8 *
-                                                     gpu::token_tiles(batch, true) * gpu::kBlockTokenBytes
-                                               : int64_t{batch} * planned.layout.token_bytes;
+                                                        gpu::token_tiles(batch, true) * gpu::kBlockTokenBytes
+                                                  : int64_t{batch} * planned.layout.token_bytes;
   const int64_t rings = int64_t{of_block} * parts * kRingBytes, pieces = int64_t{of_block} * parts * gpu::kPieceBytes,
                 slices = kTokenSlots * parts * part_bytes + (is_warpgroup(policy) ? gpu::kBlockAlignment : 0),
                 sums = gpu::piece_sums_bytes(parts, batch, of_block);
   if (!is_warpgroup(policy) && batch > kMostScaledTokens) return {};
-  if (sums > device.shared_bytes || !place_table(plan, code, policy.copies, device.shared_bytes - rings - pieces - slices)) return {};
+  if (sums > device.shared_bytes ||
+      !place_table(plan, code, policy.copies, device.shared_bytes - rings - pieces - slices))
+    return {};
   plan.lane_groups = of_block * parts;
   plan.lane_groups_of_rows = parts;
   planned.layout.pieces = plan.rings + static_cast<int>(rings);
@@ -268,13 +269,13 @@ struct MultiplyTokens {
       TokenLayout layout = many.layout;
       layout.scales = scales;
       if (warpgroup)
-        gpu::enqueue_token_blocks<gpu::Int8Elements>(
-            stream, tokens, shape.cols, 8 * many.tiles,
-            args.scratch + gpu::share_scratch_bytes(layout.shares, shape.rows), compute_units, early);
-      gpu::launch(many.kernel,
-                  {(matrix.row_groups + of_block - 1) / of_block * layout.shares, plan.lane_groups * kLanes, plan.bytes,
-                   early},
-                  stream, matrix, plan, layout, hidden_of(plan), tokens);
+        gpu::enqueue_token_blocks<gpu::Int8Elements>(stream, tokens, shape.cols, 8 * many.tiles,
+                                                     args.scratch + gpu::share_scratch_bytes(layout.shares, shape.rows),
+                                                     compute_units, early);
+      gpu::launch(
+          many.kernel,
+          {(matrix.row_groups + of_block - 1) / of_block * layout.shares, plan.lane_groups * kLanes, plan.bytes, early},
+          stream, matrix, plan, layout, hidden_of(plan), tokens);
     });
   }
 };
@@ -296,8 +297,8 @@ backends::BoundKernel bind(const backends::Policy& named, Layers layers, int bat
                          warpgroup ? gpu::ColumnScales{} : gpu::column_scales_of(layers[0].scales)},
           {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows) +
                             (warpgroup ? gpu::token_blocks_bytes(view.shape.cols) : 0),
-           .rounding = warpgroup ? gpu::token_rounding(view.shape.cols, sums)
-                                 : gpu::scaled_rounding(view.shape.cols, sums)}};
+           .rounding =
+               warpgroup ? gpu::token_rounding(view.shape.cols, sums) : gpu::scaled_rounding(view.shape.cols, sums)}};
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Host side of every kernel: what a matrix is on the device, and how its table, rings and x share a block's shared memory.
+// Host side of every kernel: what a matrix is on the device, and how its table, rings and x share a block's shared
+// memory.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 #include <cstdint>
 #include <span>
 
-#include "codecs/quad_huffman/format/header.h"
 #include "codecs/quad_huffman/format/layout.h"
 #include "codecs/quad_huffman/format/patches.h"
 #include "codecs/quad_huffman/gpu/prologue.h"
@@ -21,8 +21,8 @@ struct Code {
 
 inline Code code_of(const backends::CompressedView& view) {
   const Header header = header_of(view);
-  return {header.symbol_cols, header.form, header.table_bits, header.tile_segments * segment_cols(header.symbol_cols),
-          header.lowest, header.rotated};
+  return {header.symbol_cols, header.form,   header.table_bits, header.tile_segments * segment_cols(header.symbol_cols),
+          header.lowest,      header.rotated};
 }
 
 inline Matrix matrix_of(const backends::CompressedView& view, const Code& code) {
@@ -77,8 +77,8 @@ constexpr int bytes_of_column(InputType inputs) {
   return 0;
 }
 
-// Gives the table as many copies as fit into `bytes`, a power of two, `most` at most; rings follow it. False if not even
-// one fits. A kernel may have several tables. Two codes and Table's shift fit a window of 32 bits.
+// Gives the table as many copies as fit into `bytes`, a power of two, `most` at most; rings follow it. False if not
+// even one fits. A kernel may have several tables. Two codes and Table's shift fit a window of 32 bits.
 inline bool place_table(BlockPlan& plan, const Code& code, int most, int64_t bytes, int tables = 1) {
   for (int copies = most; copies >= 1; copies /= 2) {
     const int64_t table = tables * (int64_t{4} << code.table_bits) * copies;
@@ -103,7 +103,7 @@ inline int lane_groups_of_rows(int lane_groups, int64_t tiles) {
 
 // 0 lane groups if table, rings and x of not even two fit. `own_bytes` are more of each lane group, in place of x.
 inline BlockPlan plan_of(const RingPolicy& policy, const Code& code, datasets::Shape matrix, InputType inputs,
-                    int64_t block_bytes, int64_t own_bytes = 0) {
+                         int64_t block_bytes, int64_t own_bytes = 0) {
   const int64_t shared_bytes = bytes_of_block(block_bytes, policy);
   const int64_t tiles = column_tiles(matrix.cols, code.tile_cols),
                 x_bytes = bytes_of_column(inputs) * row_segments(matrix.cols, code.symbol_cols) *

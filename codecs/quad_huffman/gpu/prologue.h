@@ -1,5 +1,5 @@
-// What a thread block of the product kernels has in shared memory besides its lane groups' rings: copies of the table,
-// sums of rows, and x.
+// What a thread block of the product kernels has in shared memory besides its lane groups' rings: copies of the
+// table, sums of rows, and x.
 #pragma once
 
 #include "backends/gpu/products/int8_inputs.h"
@@ -14,13 +14,13 @@ struct Matrix {
   int entries;          // 2^T
   bool exponent_quads;  // whether entries are made exponent_quads() in shared memory
   int lowest;
-  // Of symbols of eight exponents: what products put in place of `lowest`, where numbers of bf16 have their exponents, and the
-  // power of two that products are to be multiplied by in return.
+  // For symbols of eight exponents: what products put in place of `lowest`, where numbers of bf16 have their
+  // exponents, and the power of two that products are to be multiplied by in return.
   uint32_t base;
   int power;
   int64_t row_groups;
   int64_t rows;            // of the matrix
-  int cols, column_tiles;  // of what is stored
+  int cols, column_tiles;  // of the stored matrix
 };
 
 // The columns of some column tiles: up to the matrix's last one, and as many as there are codes for.
@@ -48,9 +48,9 @@ struct Threads {
 };
 ECMV_GPU_DEVICE Threads all_threads() { return {gpu::thread_index(), gpu::block_size()}; }
 
-// The entries of which this thread stores copies, the first kCount of them. There are a power of two entries, and threads
-// beyond that many share the work on one. Loaded before anything that has to be waited for, as a kernel begins, they cost
-// no time of their own.
+// The entries of which this thread stores copies, the first kCount of them. There are a power of two entries, and
+// threads beyond that many share the work on one. Loaded before anything that has to be waited for, as a kernel
+// begins, they cost no time of their own.
 template <int kCount>
 struct OwnEntries {
   uint32_t entry[kCount];
@@ -75,11 +75,12 @@ ECMV_GPU_DEVICE OwnEntries<kCount> load_own_entries(const Matrix& matrix, Thread
   return own;
 }
 
-// Makes the copies of the table at `table` in shared memory; `own` is this thread's load_own_entries(matrix). They are
-// stored 16 bytes at a time, and each eight lanes' to different banks. (H200, d = 16384, 32 copies: a load a word 56.4
-// us a layer; entries handed from lane to lane so that copies are stored line by line 52.8. In chain_ahead, where it is
-// a larger part, that took 2200 clocks a layer of d = 4096, and this takes 1400. Without the divisions that nvcc makes of `/ entries` and of
-// loops over threads that it unrolls, matvec has 5.80 T elements/s instead of 5.69 at d = 8192.)
+// Makes the copies of the table at `table` in shared memory; `own` is this thread's load_own_entries(matrix). They
+// are stored 16 bytes at a time, and each eight lanes' to different banks. (H200, d = 16384, 32 copies: a load a word
+// 56.4 us a layer; entries handed from lane to lane so that copies are stored line by line 52.8. In chain_ahead,
+// where it is a larger part, that took 2200 clocks a layer of d = 4096, and this takes 1400. Without the divisions
+// that nvcc makes of `/ entries` and of loops over threads that it unrolls, matvec has 5.80 T elements/s instead of
+// 5.69 at d = 8192.)
 template <int kCount>
 ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const BlockPlan& plan, OwnEntries<kCount> own,
                                 Threads threads = all_threads(), gpu::Pointer<std::byte> table = gpu::shared_memory()) {

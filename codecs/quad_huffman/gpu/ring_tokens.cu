@@ -1,6 +1,7 @@
-// Products of bf16 and f8 elements with one or two tokens of bf16: as the product with a token of float32 (floats_gpu.h), but by matrix
-// units, of which what a lane decodes is an operand as it is (gpu/row_units.h). Of the 17 operations for four columns
-// that elements, numbers, products and x take there, 9 are left: 8 join elements, 0.5 matrix products, 0.5 loads of x.
+// Products of bf16 and f8 elements with one or two tokens of bf16: as the product with a token of float32
+// (floats_gpu.h), but by matrix units, of which what a lane decodes is an operand as it is (gpu/row_units.h). Of the
+// 17 operations for four columns that elements, numbers, products and x take there, 9 are left: 8 join elements, 0.5
+// matrix products, 0.5 loads of x.
 #include <algorithm>
 
 #include "codecs/quad_huffman/gpu/kernels.h"
@@ -17,8 +18,9 @@ inline constexpr int kRingTokens = 2;
 
 inline constexpr int kRingSums = kRingTokens * kLanes;
 
-// Scales the pair of tokens that load_few_tokens() has brought to `inputs`, each thread the columns that it has brought, by
-// token_shift(), and notes that in shifts[kRingTokens]. `largest`: [kRingTokens, kLanes] words of shared memory.
+// Scales the pair of tokens that load_few_tokens() has brought to `inputs`, each thread the columns that it has
+// brought, by token_shift(), and notes that in shifts[kRingTokens]. `largest`: [kRingTokens, kLanes] words of shared
+// memory.
 ECMV_GPU_DEVICE void scale_pair(const TileCols& cols, int lane_groups, gpu::Pointer<std::byte> inputs,
                                 gpu::Pointer<uint32_t> largest, gpu::Pointer<uint32_t> shifts) {
   const int lane = LaneGroup::lane();
@@ -58,11 +60,12 @@ ECMV_GPU_DEVICE void scale_pair(const TileCols& cols, int lane_groups, gpu::Poin
   });
 }
 
-// plan.sums: the launch's epoch, of f8 the tokens' shifts, and [slots of BlockUnits, kRingSums]; plan.inputs: the share's columns of the pair of tokens.
+// plan.sums: the launch's epoch, of f8 the tokens' shifts, and [slots of BlockUnits, kRingSums]; plan.inputs: the
+// share's columns of the pair of tokens.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_pair(Matrix matrix, BlockPlan plan, Division division,
-                                                                  Hidden hidden, gpu::Bf16Tokens tokens,
-                                                                  gpu::Exchange exchange) {
+                                                                   Hidden hidden, gpu::Bf16Tokens tokens,
+                                                                   gpu::Exchange exchange) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kLeanForm<kForm, 32 * kLanes>>;
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group());
   const BlockUnits units(division, plan.lane_groups);
@@ -138,9 +141,19 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_pair(Matrix matrix
   }
 }
 
-// Row groups that are divided among blocks are 1.16 times as fast at 18944 x 3584, whose 592 leave the fifth round of 132 multiprocessors
-// half empty, and up to 3 % slower where they come out even (H200: 4096 x 12288, 5760 x 2880, 8192 x 8192).
-constexpr UnitsPolicy kPolicies[] = {{{{"groups32"}, 32, 32, 1}, 1, false}, {{{"groups32_split"}, 32, 32, 1}, 1, true}};
+// Row groups that are divided among blocks are 1.16 times as fast at 18944 x 3584, whose 592 leave the fifth round of
+// 132 multiprocessors half empty, and up to 3 % slower where they come out even (H200: 4096 x 12288, 5760 x 2880,
+// 8192 x 8192).
+constexpr UnitsPolicy kPolicies[] = {
+    {{{"groups32"}, 32, 32, 1}, 1, false},
+    {{{"groups32_split"}, 32, 32, 1}, 1, true},
+#ifdef ECMV_SEARCH
+    // 1.11 times as fast at 8192 x 28672, whose columns leave one share no room for copies of the table
+    // (2026-11-25-h200/batch_llm), and 1.04 times at 5760 x 2880. Fragments are as fast or faster at both.
+    {{{"groups32_shares4"}, 32, 32, 1}, 4, false},
+    {{{"groups16_fit2"}, 16, 32, 2}, 1, false},
+#endif
+};
 
 UnitsPlan plan_pair(const backends::Policy& policy, const Code& code, datasets::Shape matrix,
                     const backends::DeviceInfo& device) {
@@ -161,7 +174,8 @@ Kernel kernel_of(const Code& code) {
 
 // Whether whole row groups leave a tenth of the multiprocessors' time unused.
 std::string_view choose(const backends::CompressedView& view, const backends::DeviceInfo& device, int) {
-  const int64_t groups = row_groups(view.shape.rows), rounds = (groups + device.compute_units - 1) / device.compute_units;
+  const int64_t groups = row_groups(view.shape.rows),
+                rounds = (groups + device.compute_units - 1) / device.compute_units;
   return kPolicies[10 * groups < 9 * rounds * device.compute_units && rounds > 2 ? 1 : 0].name;
 }
 

@@ -1,6 +1,6 @@
-// Products of strips (strips.h) with one vector of int8. A lane keeps the 32 elements of x that it needs in registers, and decodes row
-// after row of them; a row's sums are added up over the lanes by one operation. So x costs shared memory no time, where lanes that
-// own rows load 8 bytes of it for each 8 columns.
+// Products of strips (strips.h) with one vector of int8. A lane keeps the 32 elements of x that it needs in
+// registers, and decodes row after row of them; a row's sums are added up over the lanes by one operation. So x costs
+// shared memory no time, where lanes that own rows load 8 bytes of it for each 8 columns.
 #include "backends/gpu/products/requantise.h"
 #include "codecs/quad_huffman/gpu/kernels.h"
 #include "codecs/quad_huffman/gpu/takes.h"
@@ -11,9 +11,10 @@ namespace {
 // Rows of the matrix in a tile of so many stored columns.
 ECMV_GPU_BOTH constexpr int strip_rows(int tile_cols) { return tile_cols / kLaneCols; }
 
-// Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory from the strip's first column on, to `sums` of its
-// rows, which other lane groups add to as well. `own_sums` [tile rows] are this lane group's: what it has of a row is stored there by one lane and
-// added at the end. (To add it at once, nvcc makes eight instructions a row to add up what lanes of a warp add to one number.)
+// Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory from the strip's first
+// column on, to `sums` of its rows, which other lane groups add to as well. `own_sums` [tile rows] are this lane
+// group's: what it has of a row is stored there by one lane and added at the end. (To add it at once, nvcc makes
+// eight instructions a row to add up what lanes of a warp add to one number.)
 template <typename TileOf>
 ECMV_GPU_DEVICE void multiply_strip(TileOf& tile, const Table& table, gpu::Pointer<const std::byte> inputs,
                                     gpu::Pointer<int32_t> sums, gpu::Pointer<int32_t> own_sums) {
@@ -68,7 +69,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_strips(Matrix matr
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group >> plan.strips_bits,
             strips = static_cast<int>(matrix.row_groups);
   const int column = static_cast<int>(gpu::block_index()) * plan.parts + part;
-  // Of the block's rows, then each lane group's of its tile.
+  // Sums of the block's rows, then each lane group's for its tile.
   const gpu::Pointer<int32_t> sums = gpu::cast<int32_t>(gpu::shared_memory() + plan.block.sums),
                               x_sum = gpu::cast<int32_t>(gpu::shared_memory() + plan.x_sum);
   const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + plan.block.inputs;
@@ -145,8 +146,8 @@ std::string refuses(const backends::CompressedView& view, const backends::Device
 
 using Kernel = void (*)(Matrix, StripsPlan, Hidden, gpu::Pointer<const int8_t>, gpu::Epilogue);
 
-// Windows of two symbols: strips are for low rates, which want large tables. Rotated symbols have tables of 8 copies where
-// they fit, 2 otherwise; beyond one raw bit they are the fastest at nothing.
+// Windows of two symbols: strips are for low rates, which want large tables. Rotated symbols have tables of 8 copies
+// where they fit, 2 otherwise; beyond one raw bit they are the fastest at nothing.
 template <int kForm>
 Kernel kernel_of(const Code& code, int copies) {
   if constexpr (is_folded(kForm)) {

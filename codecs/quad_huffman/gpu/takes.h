@@ -9,7 +9,6 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-enum class Layout { rows, fragments, strips };
 enum class Elements { any, int8, floats };
 
 inline constexpr const char* kRefusesSharedMemory =
@@ -18,8 +17,7 @@ inline constexpr const char* kRefusesSharedMemory =
 // Why a kernel for one layout and for such elements does not take a matrix; "" if it does.
 inline std::string refuses_matrix(const backends::CompressedView& matrix, Layout layout, Elements elements) {
   if (is_plain(matrix)) return kRefusesPlain;
-  const Layout stored = is_fragments(matrix) ? Layout::fragments : is_strips(matrix) ? Layout::strips : Layout::rows;
-  if (stored != layout) {
+  if (header_of(matrix).layout != layout) {
     if (layout == Layout::strips) return "The kernel takes strips.";
     return layout == Layout::rows ? kRefusesFragments : kRefusesRows;
   }
@@ -35,7 +33,8 @@ template <int kValue>
 using Constant = std::integral_constant<int, kValue>;
 
 // Codes that settings for speed choose and the published configurations name. They have kernels for windows of three
-// symbols, which tables of at most 2^10 entries allow, and, with symbols of 2 columns, for 16 lane groups. All other codes have one kernel a product: each template argument more would be compiled for all of them.
+// symbols, which tables of at most 2^10 entries allow, and, with symbols of 2 columns, for 16 lane groups. All other
+// codes have one kernel a product: each template argument more would be compiled for all of them.
 constexpr bool is_chosen_code(int symbol_cols, int form) {
   switch (symbol_cols) {
     case 2: return form == 1 || form == 2;
@@ -44,8 +43,9 @@ constexpr bool is_chosen_code(int symbol_cols, int form) {
   }
 }
 
-// f(columns of a symbol, form, symbols a window), all constants, for a code of int8 elements: the kernel, a pointer of one
-// type for all. kShortWindows(columns of a symbol, form): whether there is a kernel for windows of three symbols.
+// f(columns of a symbol, form, symbols a window), all constants, for a code of int8 elements: the kernel, a pointer
+// of one type for all. kShortWindows(columns of a symbol, form): whether there is a kernel for windows of three
+// symbols.
 template <bool (*kShortWindows)(int, int) = is_chosen_code, typename F>
 auto for_code(const Code& code, F f) {
   using Kernel = decltype(f(Constant<4>{}, Constant<0>{}, Constant<2>{}));
@@ -60,7 +60,7 @@ auto for_code(const Code& code, F f) {
       return f(symbol_cols, form, Constant<2>{});
     }
   };
-  const auto for_form = [&]<int... kForm>(auto symbol_cols, std::integer_sequence<int, kForm...>) -> Kernel {
+  const auto for_form = [&]<int... kForm>(auto symbol_cols, std::integer_sequence<int, kForm...>)->Kernel {
     Kernel kernel = nullptr;
     (void)((code.form == kForm && (kernel = for_window(symbol_cols, Constant<kForm>{}), true)) || ...);
     return kernel;
@@ -89,7 +89,8 @@ auto for_float_code(const Code& code, F f) {
   return code.symbol_cols == 2 ? for_window(Constant<2>{}) : for_window(Constant<4>{});
 }
 
-// f8 has an instance for the most lane groups alone: it holds half of bf16's raw words, which fit the fewer registers.
+// f8 has an instance for the most lane groups alone: it holds half of bf16's raw words, which fit the fewer
+// registers.
 constexpr int most_threads(int form, int threads) { return is_f8(form) ? 32 * kLanes : threads; }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

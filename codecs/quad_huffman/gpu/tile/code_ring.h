@@ -1,10 +1,12 @@
-// The lines of codes that a lane group (32 lanes) has in shared memory of its tile: the last kRingLines, and those under way. The
-// ring's first lines are repeated after its last one, so that the other words of two windows need no wrap.
+// The lines of codes that a lane group (32 lanes) has in shared memory of its tile: the last kRingLines, and those
+// under way. The ring's first lines are repeated after its last one, so that the other words of two windows need no
+// wrap.
 //
-// A lean ring, for kernels of bf16 with few registers, has the tile's schedule behind its lines, a byte a segment, instead of
-// in a register: spilled ones are waited for with the loads under way. And full lines come in bulk where there are such copies,
-// of one segment and the next in turn. (H200, 16384 x 16384, us: fragments of bf16 with 1, 8, 16 tokens 101.5, 109.5, 120.4 so
-// and with nothing loaded past a tile's end, and 105.7, 113.9, 121.9 before. int8 elements were 1 to 4 % slower.)
+// A lean ring, for kernels of bf16 with few registers, has the tile's schedule after its lines, a byte a segment,
+// instead of in a register: spilled ones are waited for with the loads under way. And full lines come in bulk where
+// there are such copies, of one segment and the next in turn. (H200, 16384 x 16384, us: fragments of bf16 with 1, 8,
+// 16 tokens 101.5, 109.5, 120.4 so and with nothing loaded past a tile's end, and 105.7, 113.9, 121.9 before. int8
+// elements were 1 to 4 % slower.)
 #pragma once
 
 #include "backends/gpu/async_copy.h"

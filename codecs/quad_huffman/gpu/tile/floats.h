@@ -3,11 +3,10 @@
 // halves, one multiply-add that shifts them and adds the lowest, bytes of sign and mantissa doubled to halves, one
 // selection of bits. Operations for four columns beyond the look-ups: 2 for the exponents' lowest bits (K = 4), 8 for
 // the halves, 4 to make numbers of them, 4 multiply-adds, 1 load of x.
-//
-// Of f8 the raw words' halves have sign and mantissa in place once they are rotated (FORMAT.md), so that no bytes are doubled.
-// What comes out has f8's exponent: as a bf16 it is 2^-120 times the number, subnormal ones included. One multiplication of
-// each two elements makes it the number, or tokens are scaled up in return. Operations: 1.5 rotations, 6 for the halves, 2
-// multiplications. What f8 calls NaN becomes 480.
+// The halves of f8's raw words have sign and mantissa in place once they are rotated (format.h), so that no bytes are
+// doubled. What comes out has f8's exponent: as a bf16 it is 2^-120 times the number, subnormal ones included. One
+// multiplication of each two elements makes it the number, or tokens are scaled up in return. Operations: 1.5
+// rotations, 6 for the halves, 2 multiplications. What f8 calls NaN becomes 480.
 #pragma once
 
 #include "backends/gpu/products/dense_matmul.h"
@@ -28,8 +27,8 @@ ECMV_GPU_DEVICE FourFloats join(uint32_t exponents, uint32_t signs, uint32_t low
           gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit + lowest,
                            gpu::byte_permute(signs, 0, 0x3322))};
 }
-// The same of f8, numbers less a factor of 2^kF8Shift; `quad`: of the segment, a constant once the loops around are unrolled;
-// `word`: the raw word of this quad and its neighbour.
+// f8 elements in the same way, numbers less a factor of 2^kF8Shift; `quad`: of the segment, a constant once the loops
+// around are unrolled; `word`: the raw word of this quad and its neighbour.
 inline constexpr int kF8Shift = 120;
 ECMV_GPU_DEVICE FourFloats join_f8(int quad, uint32_t exponents, uint32_t word, uint32_t lowest, uint32_t unit) {
   constexpr uint32_t kExponent = ~gpu::kF8Raw;
@@ -39,10 +38,11 @@ ECMV_GPU_DEVICE FourFloats join_f8(int quad, uint32_t exponents, uint32_t word, 
                            bits == 0 ? word : rotated(bits)),
           gpu::select_bits(kExponent, gpu::byte_permute(exponents, 0, 0x4342) * unit + lowest, rotated(bits + 4))};
 }
-// The same of symbols of eight, of the exponents less `lowest` and the raw word of this quad, of f8 of both quads: what belongs
-// together is at the same distance from where it goes. `base`, in both halves where exponents are, takes the place of `lowest`
-// (FORMAT.md): numbers are never subnormal, so that tokens need no factor, and nothing has to be added. Operations for eight
-// columns: 1.5 for the exponents, 8 to take what is a pair's, 3 rotations, of f8 one of them by the multiplier.
+// Symbols of eight in the same way, from the exponents less `lowest` and the raw word of this quad, of f8 of both
+// quads: what belongs together is at the same distance from where it goes. `base`, in both halves where exponents
+// are, takes the place of `lowest` (format.h): numbers are never subnormal, so that tokens need no factor, and
+// nothing has to be added. Operations for eight columns: 1.5 for the exponents, 8 to take what is a pair's, 3
+// rotations, of f8 one of them by the multiplier.
 static_assert(eights_rotation(0) == 0 && eights_rotation(1) == 8 && eights_rotation(2) == 4 &&
               eights_rotation(3) == -4);
 template <bool kF8>
@@ -64,7 +64,8 @@ ECMV_GPU_DEVICE FourFloats join_eights(int quad, uint32_t exponents, uint32_t wo
   const int first = quad % 2 * 2;
   return {pair(first), pair(first + 1)};
 }
-// Four elements of what TileOf's decode() gives, as numbers of bf16, off by 2^power_of_numbers(); `lowest`: lowest_of_halves().
+// Four elements of what TileOf's decode() gives, as numbers of bf16, off by 2^power_of_numbers(); `lowest`:
+// lowest_of_halves().
 template <typename TileOf>
 ECMV_GPU_DEVICE FourFloats unscaled_numbers_of(int quad, uint32_t exponents, uint32_t signs, uint32_t lowest,
                                                uint32_t unit) {
@@ -87,8 +88,8 @@ ECMV_GPU_DEVICE uint32_t in_both_halves(int lowest) {
   return static_cast<uint32_t>(lowest) << 7 | static_cast<uint32_t>(lowest) << 23;
 }
 
-// What a patch gains and loses, two numbers of bf16 as unscaled_numbers_of() makes them: the element's and, with the sign
-// turned, the coded one's; `sign`: what for_each_patch() gives with it, `power`: the matrix's.
+// What a patch gains and loses, two numbers of bf16 as unscaled_numbers_of() makes them: the element's and, with the
+// sign turned, the coded one's; `sign`: what for_each_float_patch() gives with it, `power`: the matrix's.
 struct PatchNumbers {
   uint32_t gains, loses;
   ECMV_GPU_DEVICE uint32_t both() const { return gains | loses << 16; }

@@ -2,8 +2,8 @@
 // symbols. Operations of a lane (H200: 64 lanes of the ALU, 64 of the multiplier, 32 of shared memory a clock), W
 // symbols a window:
 //   two windows: 1 and, 1 multiply-add, 3 loads, 3 funnel shifts, 2 additions
-//   a symbol: 1 logic operation (W = 2) or 1 multiply and 1 logic operation, 1 load, 1 and (unless lengths are sums), 1 dot product
-//   (length), 1 - 1 / W shifts
+//   a symbol: 1 logic operation (W = 2) or 1 multiply and 1 logic operation, 1 load, 1 and (unless lengths are sums),
+//   1 dot product (length), 1 - 1 / W shifts
 //   four columns: cells_gpu.h; product: 1 dot product, 0.25 load of x
 #pragma once
 
@@ -11,9 +11,9 @@
 
 #include "backends/gpu/async_copy.h"
 #include "backends/gpu/lanes.h"
+#include "codecs/quad_huffman/format/layout.h"
 #include "codecs/quad_huffman/gpu/tile/cells.h"
 #include "codecs/quad_huffman/gpu/tile/code_ring.h"
-#include "codecs/quad_huffman/format/layout.h"
 #include "codecs/quad_huffman/gpu/tile/lane_form.h"
 #include "codecs/quad_huffman/gpu/tile/patches.h"
 #include "codecs/quad_huffman/gpu/tile/streams.h"
@@ -25,7 +25,7 @@ template <int kBatchWords>
 struct TileState {
   gpu::Pointer<const std::byte> raw;  // of the segment in work
   uint32_t words[2][kBatchWords == 0 ? 1 : kBatchWords];
-  uint32_t position;                  // in bits; of shifted windows less the shift
+  uint32_t position;  // in bits; of shifted windows less the shift
 };
 
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, LaneForm kLanesForm = LaneForm{}>
@@ -45,8 +45,9 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
   ECMV_GPU_DEVICE TileLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
       : hidden_(hidden), ring_(shared), lane_ring_(shared + 4 * LaneGroup::lane()) {}
 
-  // Starts the loads and copies of what comes first of a tile, once `after` is there, which would be waited for with them.
-  // Where kRawLater, begin_raw() comes before decode(); where kFetches, decode<true>() finds fetch_group(0) done.
+  // Starts the loads and copies of what comes first of a tile, once `after` is there, which would be waited for with
+  // them. Where kRawLater, begin_raw() comes before decode(); where kFetches, decode<true>() finds fetch_group(0)
+  // done.
   template <bool kRawLater = false, bool kFetches = false>
   ECMV_GPU_DEVICE void begin(const Streams& streams, int64_t group, int column, int column_tiles, int cols,
                              uint32_t after = 0) {
@@ -91,8 +92,9 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
   // Raw bits to registers, which what comes between begin() and this may use for itself.
   ECMV_GPU_DEVICE void begin_raw() { load_step(0, 0, kRawBytesOfLane, 0); }
 
-  // Calls visit(segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's row, as
-  // Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa, of f8 the raw word with the quad's.
+  // Calls visit(segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's
+  // row, as Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa, of f8 the raw word
+  // with the quad's.
   template <bool kFetched = false, typename Visit>
   ECMV_GPU_DEVICE void decode(const Table& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
@@ -117,8 +119,9 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     decode(table, Integers<Visit>{visit});
   }
 
-  // The parts of decode(), for lane groups that go through their tiles together: before segment s each waits, then all
-  // meet, then each calls fetch() and commits. Copies that are no bulk copies are those of all that it has committed.
+  // The parts of decode(), for lane groups that go through their tiles together: before segment s each waits, then
+  // all meet, then each calls fetch() and commits. Copies that are no bulk copies are those of all that it has
+  // committed.
   ECMV_GPU_DEVICE int segments() const { return segments_; }
   ECMV_GPU_DEVICE void wait_for_segment() {
     gpu::wait_copies<kAhead - 1>();
@@ -163,9 +166,9 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     if constexpr (kLanesForm.early) return gpu::load_streaming_before_sync(from);
     return gpu::load_streaming_here(from);
   }
-  // Loads what step `step` of the segment that is `further` bytes after the one in work needs and the one before it has not
-  // loaded, lanes `of_lane` bytes apart. Loads begin when what is in use has come: nvcc counts all of a thread's loads of this
-  // kind by one counter, so that a wait for one waits for all that have begun.
+  // Loads what step `step` of the segment that is `further` bytes after the one in work needs and the one before it
+  // has not loaded, lanes `of_lane` bytes apart. Loads begin when what is in use has come: nvcc counts all of a
+  // thread's loads of this kind by one counter, so that a wait for one waits for all that have begun.
   ECMV_GPU_DEVICE void load_step(int step, int further, int of_lane, uint32_t in_use) {
     if constexpr (kRawBits == 0) return;
     const int batch = step / kLoadsOfBatch;
@@ -187,12 +190,14 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     }
     if constexpr (kLanesForm.early) LaneGroup::sync();
   }
-  // Of a batch, what a step loads: units that have a word of the step's columns, and no word of those before.
+  // The first word of a batch that a step loads: units that have a word of the step's columns, and no word of those
+  // before.
   ECMV_GPU_DEVICE static constexpr int first_word(int step) {
     return (step * (kBatchWords / kLoadsOfBatch) + kUnitWords - 1) / kUnitWords * kUnitWords;
   }
 
-  // Batches that are brought to the L2 cache at a time, before they are loaded (NOTES.md: what that gains, and costs bf16).
+  // Batches that are brought to the L2 cache at a time, before they are loaded (NOTES.md: what that gains, and costs
+  // bf16).
   static constexpr int kPrefetched = kSymbolCols != 4 || (kFloats && !kLanesForm.prefetches) ? 0
                                      : kRawBits > 3                                          ? 1
                                      : kRawBits > 0                                          ? kBatches
@@ -207,7 +212,8 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
   ECMV_GPU_DEVICE int blocks_of(int s) const { return s < segments_ ? ring_.blocks_of(s) : 0; }
   // Starts the copies of the next blocks and moves lagging positions forward.
   ECMV_GPU_DEVICE void fetch_codes(int blocks, int later) {
-    // Since the last such call a segment was decoded, whose bits fit a ring, and before it no position was behind the ring.
+    // Since the last such call a segment was decoded, whose bits fit a ring, and before it no position was behind the
+    // ring.
     if constexpr (kExactLengths) {
       const int behind = 32 * ring_.reach() - ring_bits();
       tile_.position =

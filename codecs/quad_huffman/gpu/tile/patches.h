@@ -1,16 +1,18 @@
-// The patches of a tile, 32 lanes at a time: each its own (for_each_patch), all lanes together (deal_patches), or in the order
-// of columns while the tile is decoded (PatchWalk).
+// The patches of a tile, 32 lanes at a time: each its own (for_each_patch), all lanes together (deal_patches), or in
+// the order of columns while the tile is decoded (PatchWalk).
 //
-// Those of strips are packets of eight, a lane each. What a patch says is how far it is from the one before, so lanes first
-// add up theirs. That is done for a tile's first 256 patches while x is not there yet: a tile of 64 rows has 130 to 180.
-// (With 128 of two bytes loaded so early the others were waited for; all of it done once x was there cost 1 to 2 us of 32 a
-// layer: H200, 16384 x 16384, sigma 1.)
+// Those of strips are packets of eight, a lane each. What a patch says is how far it is from the one before, so lanes
+// first add up theirs. That is done for a tile's first 256 patches while x is not there yet: a tile of 64 rows has
+// 130 to 180. (With 128 of two bytes loaded so early the others were waited for; all of it done once x was there cost
+// 1 to 2 us of 32 a layer: H200, 16384 x 16384, sigma 1.)
 #pragma once
+
+#include <type_traits>
 
 #include "backends/gpu/bits.h"
 #include "backends/gpu/lanes.h"
-#include "codecs/quad_huffman/gpu/tile/streams.h"
 #include "codecs/quad_huffman/format/patches.h"
+#include "codecs/quad_huffman/gpu/tile/streams.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
@@ -18,8 +20,8 @@ struct Packet {
   uint32_t words[kPacketWords];
 };
 
-// This lane's of 32 packets from number `first` of `count` of a tile on, whose own first one is number `of_tile` at `patches`. What only moves
-// on where it has none.
+// This lane's of 32 packets from number `first` of `count` of a tile on, whose own first one is number `of_tile` at
+// `patches`. What only moves on where it has none.
 ECMV_GPU_DEVICE Packet load_packet(gpu::Pointer<const uint16_t> patches, uint32_t of_tile, uint32_t first,
                                    uint32_t count) {
   const uint32_t own = first + static_cast<uint32_t>(LaneGroup::lane());
@@ -31,15 +33,13 @@ ECMV_GPU_DEVICE Packet load_packet(gpu::Pointer<const uint16_t> patches, uint32_
   return packet;
 }
 
-// Of a packet, where its patches are.
+// Where the patches of a packet are.
 struct PlacedPatches {
   uint32_t places[kPacketPatches / 2];  // halves, the first one's lower
   uint32_t flags;                       // bit k: whether number k is there; bit 8 + k: whether it takes
 
-  // Of the 32 packets, in all lanes; no place of a patch that is there is beyond 16 bits.
-  ECMV_GPU_DEVICE uint32_t end() const {
-    return LaneGroup::pick(places[kPacketPatches / 2 - 1] >> 16, kLanes - 1);
-  }
+  // Where the 32 packets end, in all lanes; no place of a patch that is there is beyond 16 bits.
+  ECMV_GPU_DEVICE uint32_t end() const { return LaneGroup::pick(places[kPacketPatches / 2 - 1] >> 16, kLanes - 1); }
 };
 // `before`: where the 32 packets begin.
 ECMV_GPU_DEVICE PlacedPatches placed_patches(Packet packet, uint32_t before) {
@@ -95,7 +95,7 @@ ECMV_GPU_DEVICE PatchWord patch_word(uint32_t bits) {
           bits >> 24};
 }
 
-// Patches of floats and their signs to the L2, but for what is behind the section's last 16 whole bytes.
+// Patches of floats and their signs to the L2, but for the bytes after the section's last 16 whole ones.
 ECMV_GPU_DEVICE void prefetch_patches(const Streams& streams, uint32_t first, uint32_t count) {
   if (LaneGroup::lane() != 0 || count == 0) return;
   const int64_t size = (kPatchWordBytes + 1) * streams.patch_count;
@@ -115,14 +115,17 @@ template <bool kFloats, int kCellBits, bool kPlaced>
 class TilePatches {
  public:
   // Some patches a lane, and signs and mantissas of their elements where these are floats.
-  template <int kCount>
+  template <int kCount, typename Bits = uint32_t>
   struct Batch {
-    uint32_t bits[kCount], sign[kCount];
+    Bits bits[kCount];
+    uint32_t sign[kCount];
   };
+  using StoredBits = std::conditional_t<kFloats, uint32_t, uint16_t>;
 
-  // Calls f for this lane's patches: f(row, column of the tile, what is added to the element) for int8 elements, each of one
-  // cell, of which an element may have several; f(patch, sign and mantissa of its element: a byte) for floats. The first ones
-  // of int8 elements have been loaded since begin(); later ones come as many at once, for one at a time would be waited for.
+  // Calls f for this lane's patches: f(row, column of the tile, what is added to the element) for int8 elements, each
+  // of one cell, of which an element may have several; f(patch, sign and mantissa of its element: a byte) for floats.
+  // The first ones of int8 elements have been loaded since begin(); later ones come as many at once, for one at a
+  // time would be waited for.
   template <typename F>
   ECMV_GPU_DEVICE void for_each_patch(F f) const {
     uint32_t first = 0;
@@ -137,11 +140,11 @@ class TilePatches {
       const auto batch = load<kPatchesAhead>(first);
       ECMV_GPU_UNROLL
       for (int k = 0; k < kPatchesAhead; ++k)
-        if (first + patch_of(k) < count_) visit(first + patch_of(k), batch.bits[k], batch.sign[k], f);
+        if (first + patch_of(k) < count_) visit(first + patch_of(k), batch.bits[k], kFloats ? batch.sign[k] : 0, f);
     }
   }
-  // The same in all lanes at once: f(whether this lane has one, ...). Later ones of int8 elements are loaded while those before
-  // them are in use.
+  // The same in all lanes at once: f(whether this lane has one, ...). Later ones of int8 elements are loaded while
+  // those before them are in use.
   template <typename F>
   ECMV_GPU_DEVICE void deal_patches(F f) const {
     const uint32_t count = patch_count();
@@ -272,8 +275,8 @@ class TilePatches {
   }
   // From number `first` of the tile on.
   template <int kCount>
-  ECMV_GPU_DEVICE Batch<kCount> load(uint32_t first) const {
-    Batch<kCount> batch;
+  ECMV_GPU_DEVICE Batch<kCount, StoredBits> load(uint32_t first) const {
+    Batch<kCount, StoredBits> batch;
     ECMV_GPU_UNROLL
     for (int k = 0; k < kCount; ++k) {
       const uint32_t i = first + patch_of(k);
@@ -283,8 +286,7 @@ class TilePatches {
         batch.bits[k] = i < count_ ? patches[i] : 0;
         batch.sign[k] = i < count_ ? signs[i] : 0;
       } else {
-        batch.bits[k] = i < count_ ? patches_[first_ + i] : 0;
-        batch.sign[k] = 0;
+        if (i < count_) batch.bits[k] = patches_[first_ + i];
       }
     }
     return batch;
@@ -326,8 +328,8 @@ class TilePatches {
   }
 
   gpu::Pointer<const uint16_t> patches_;
-  gpu::Pointer<const uint8_t> signs_;    // of floats
-  uint32_t first_, left_, count_;        // of the tile; of strips: packets
+  gpu::Pointer<const uint8_t> signs_;  // of floats
+  uint32_t first_, left_, count_;      // of the tile; of strips: packets
   uint16_t ahead_[kPatchesAhead];
   Packet packet_;  // of strips, in their place
   PlacedPatches placed_;

@@ -1,7 +1,7 @@
-// Decoded rows in shared memory. A lane decodes a row, but matrix units and memory want a row from several lanes; so a
-// lane group writes what it decoded to a piece of shared memory of its own, 32 rows x kRowBytes bytes, and corrects there
-// what patches change. The rows' 16 bytes that eight lanes write at once, and those of one row that lanes read at once,
-// lie in different banks.
+// Decoded rows in shared memory. A lane decodes a row, but matrix units and memory want a row from several lanes; so
+// a lane group writes what it decoded to a piece of shared memory of its own, 32 rows x kRowBytes bytes, and corrects
+// there what patches change. The rows' 16 bytes that eight lanes write at once, and those of one row that lanes read
+// at once, lie in different banks.
 #pragma once
 
 #include "backends/gpu/products/token_pieces.h"
@@ -9,15 +9,17 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-// Four elements of f8, of exponents in bits 6..3 of bytes. With the first column's mantissa in bits 2..0 a raw word has the next
-// one's in byte 2, the signs of both in bit 3 of the bytes after these, and what the other two columns have a nibble above.
+// Four elements of f8, of exponents in bits 6..3 of bytes. With the first column's mantissa in bits 2..0 a raw word
+// has the next one's in byte 2, the signs of both in bit 3 of the bytes after these, and what the other two columns
+// have a nibble above.
 ECMV_GPU_DEVICE uint32_t f8_bytes(int quad, uint32_t exponents, uint32_t word) {
   const uint32_t raw = gpu::funnel_shift_right(word, word, static_cast<uint32_t>(4 + quad % 2 * 8)),
                  mantissas = gpu::byte_permute(raw, raw >> 4, 0x6420), signs = gpu::byte_permute(raw << 4, raw, 0x7531);
   return gpu::select_bits(0x78787878u, exponents, gpu::select_bits(0x80808080u, signs, mantissas & 0x07070707u));
 }
 
-// The same of symbols of eight: join_eights() has an element's exponent and mantissa from bit 4 on, and its sign in bit 15.
+// Symbols of eight in the same way: join_eights() has an element's exponent and mantissa from bit 4 on, and its sign
+// in bit 15.
 ECMV_GPU_DEVICE uint32_t f8_bytes_of_eight(int quad, uint32_t exponents, uint32_t word, uint32_t lowest) {
   const FourFloats four = join_eights<true>(quad, exponents, word, 0);
   const uint32_t rest = gpu::byte_permute(four.first >> 4, four.second >> 4, 0x6420) & 0x7F7F7F7Fu,
@@ -46,8 +48,9 @@ struct RowsPiece {
   // Where 16 bytes of a row lie.
   static ECMV_GPU_DEVICE int place(int row, int chunk) { return gpu::place_in_piece<kRowBytes>(row, chunk); }
 
-  // Decodes segment s, of which the codes are there, and calls use(first column in the tile, columns) whenever the piece is
-  // full, and at the tile's end; all lanes may read it then. `patches` is the tile's walk, from segment to segment.
+  // Decodes segment s, of which the codes are there, and calls use(first column in the tile, columns) whenever the
+  // piece is full, and at the tile's end; all lanes may read it then. `patches` is the tile's walk, from segment to
+  // segment.
   template <typename Use>
   ECMV_GPU_DEVICE void decode(TileOf& tile, const Table& table, int s, PatchWalk& patches, Use use) {
     gpu::uint4 chunk{};
@@ -92,8 +95,7 @@ struct RowsPiece {
   }
   // `quad` is the last one of a chunk.
   template <typename Use>
-  ECMV_GPU_DEVICE void put_chunk(TileOf& tile, int s, int quad, gpu::uint4 chunk, PatchWalk& patches,
-                                 Use use) {
+  ECMV_GPU_DEVICE void put_chunk(TileOf& tile, int s, int quad, gpu::uint4 chunk, PatchWalk& patches, Use use) {
     const int end_col = s * TileOf::kSegmentCols + quad * 4 + 4, in_piece = (end_col - 1) % kCols;
     if (!kFloats && lowest != 0)
       chunk = gpu::uint4{gpu::add_bytes(chunk.x, lowest), gpu::add_bytes(chunk.y, lowest),

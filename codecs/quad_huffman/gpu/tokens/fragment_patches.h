@@ -1,12 +1,12 @@
-// What patches change in products of fragments, as a matrix product of their own: each patch is a column of operand A, in the row
-// of its element, and meets the tokens' numbers of that element's column. So the sums come to the lanes that have them
-// without anybody waiting for a turn. (H200, 16384 x 16384 of bf16, 16 tokens: T = 11, with more patches, took 8 us longer than
-// T = 12 when they were dealt out one by one, and 5 us as a product.)
+// What patches change in products of fragments, as a matrix product of their own: each patch is a column of operand
+// A, in the row of its element, and meets the tokens' numbers of that element's column. So the sums come to the lanes
+// that have them without anybody waiting for a turn. (H200, 16384 x 16384 of bf16, 16 tokens: T = 11, with more
+// patches, took 8 us longer than T = 12 when they were dealt out one by one, and 5 us as a product.)
 #pragma once
 
 #include "backends/gpu/products/warpgroup_units.h"
-#include "codecs/quad_huffman/gpu/tile/floats.h"
 #include "codecs/quad_huffman/format/layout.h"
+#include "codecs/quad_huffman/gpu/tile/floats.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
@@ -24,7 +24,7 @@ struct UnitNumbers {
   gpu::Pointer<const std::byte> own;
   explicit ECMV_GPU_DEVICE UnitNumbers(gpu::Pointer<const std::byte> tokens)
       : own(tokens + LaneGroup::lane() / 4 * (4 * kLaneTokenBytes)) {}
-  // Of column `col` of stored row `row` of the tile.
+  // The place of column `col` of stored row `row` of the tile.
   ECMV_GPU_DEVICE static uint32_t place(int row, int col) {
     return static_cast<uint32_t>(col / kFragmentCols * kUnitTokenBytes + row % 4 * kLaneTokenBytes + col % 4 * 2);
   }
@@ -33,8 +33,8 @@ struct UnitNumbers {
   }
 };
 
-// The same where four lane groups multiply together: tokens in blocks of 64 columns (gpu/warpgroup_units.h). A place is a multiple
-// of 8 and which 16 bytes.
+// The same where four lane groups multiply together: tokens in blocks of 64 columns (gpu/warpgroup_units.h). A place
+// is a multiple of 8 and which 16 bytes.
 template <int kTiles>
 struct BlockNumbers {
   static constexpr int kBlockBytes = kFragmentTile * kTiles * gpu::kBlockTokenBytes;
@@ -57,8 +57,8 @@ struct BlockNumbers {
 ECMV_GPU_DEVICE uint32_t unit_row(int row, int col) { return static_cast<uint32_t>(row / 4 + col / 4 % 2 * 8); }
 inline constexpr uint32_t kNoUnitRow = kUnitRows, kUnitRowBits = 5;
 
-// Operand A of eight patches, of which this lane has those of columns t and t + 4, of two words each: facts, of which the lowest
-// bits are the row of the unit, and what they gain and lose.
+// Operand A of eight patches, of which this lane has those of columns t and t + 4, of two words each: facts, of which
+// the lowest bits are the row of the unit, and what they gain and lose.
 ECMV_GPU_DEVICE gpu::uint4 patch_operand(const uint32_t (&facts)[2], const uint32_t (&words)[2]) {
   const uint32_t above = static_cast<uint32_t>(LaneGroup::lane() / 4), below = above + 8;
   const auto in_row = [&](int k, uint32_t row) { return (facts[k] & (2 * kUnitRows - 1)) == row ? words[k] : 0; };
@@ -91,7 +91,8 @@ ECMV_GPU_DEVICE void multiply_float_patches(bool has, int row, int col, const Pa
   }
 }
 
-// Adds what the patches of some lanes change, `cell` or its negative, a number of bf16 without sign: a patch is a column of A.
+// Adds what the patches of some lanes change, `cell` or its negative, a number of bf16 without sign: a patch is a
+// column of A.
 template <typename Numbers, int kTiles>
 ECMV_GPU_DEVICE void multiply_integer_patches(bool has, int row, int col, bool takes, uint32_t cell,
                                               const Numbers& numbers, float (&sums)[kTiles][4]) {

@@ -1,4 +1,5 @@
-// What products of fragments have in common: where tokens lie, how a block's shared memory is divided, and batches in parts.
+// What products of fragments have in common: where tokens lie, how a block's shared memory is divided, and batches in
+// parts.
 #pragma once
 
 #include <string>
@@ -27,7 +28,9 @@ ECMV_GPU_DEVICE TileCols matrix_cols(const TileCols& stored, int all) {
 struct FragmentPolicy : RingPolicy {
   int tokens, col_bytes;
   bool warpgroup;  // four lane groups multiply together
-  bool digits;     // of the tokens, with bytes of elements: blocks have the same number of row groups, and rings that are not lean
+  // The tokens' digits are multiplied with bytes of elements. Blocks then have the same number of row groups, and rings that
+  // are not lean.
+  bool digits;
 };
 
 struct FragmentsPlan {
@@ -65,8 +68,8 @@ struct MultiplyFragments {
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     multiply_parts(stream, args, parts, compute_units, early,
                    [&](const FragmentsPlan& of, const gpu::Bf16Tokens& tokens) {
-                     gpu::launch(kernel, {of.blocks, of.plan.lane_groups * kLanes, of.plan.bytes, early}, stream, matrix,
-                                 of.plan, of.layout, hidden_of(of.plan), cols, tokens);
+                     gpu::launch(kernel, {of.blocks, of.plan.lane_groups * kLanes, of.plan.bytes, early}, stream,
+                                 matrix, of.plan, of.layout, hidden_of(of.plan), cols, tokens);
                    });
   }
 };
@@ -85,13 +88,13 @@ inline std::string refuses_fragments(const backends::CompressedView& view, const
   return refuses_patches(view);
 }
 
-inline backends::BoundKernel bind_fragments(const FragmentPolicy& policy, FragmentsKernel kernel,
-                                            double offset, Layers layers, int batch, backends::Place& place) {
+inline backends::BoundKernel bind_fragments(const FragmentPolicy& policy, FragmentsKernel kernel, double offset,
+                                            Layers layers, int batch, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   const Code code = code_of(view);
   const backends::DeviceInfo& device = place.device();
-  const auto parts = gpu::token_parts(
-      batch, policy.tokens, [&](int) { return plan_fragments(policy, code, stored_shape(view), device); });
+  const auto parts = gpu::token_parts(batch, policy.tokens,
+                                      [&](int) { return plan_fragments(policy, code, stored_shape(view), device); });
   backends::KernelFacts facts = facts_of_shares(view, code, parts, 2 * code.tile_cols);
   facts.rounding.offset += offset;
   return {MultiplyFragments{matrix_of(view, code), parts, kernel, static_cast<int>(view.shape.cols),

@@ -1,5 +1,5 @@
-// Tokens of bf16 as kernels read them: eight numbers at a time, scaled by powers of two where elements are multiplied as
-// very small numbers, and the largest number and the sum of each token's columns.
+// Tokens of bf16 as kernels read them: eight numbers at a time, scaled by powers of two where elements are multiplied
+// as very small numbers, and the largest number and the sum of each token's columns.
 #pragma once
 
 #include "backends/gpu/products/row_units.h"
@@ -51,8 +51,8 @@ struct TokenFacts {
     for (int distance = kLanes / 2; distance > 0; distance /= 2) total += LaneGroup::shuffle_xor(total, distance);
   }
 };
-// Once all threads have met: joins the facts of `parts` parts of each token's columns, at 32 * token + part of `largest` and
-// `totals`, at 32 * token.
+// Once all threads have met: joins the facts of `parts` parts of each token's columns, at 32 * token + part of
+// `largest` and `totals`, at 32 * token.
 ECMV_GPU_DEVICE void join_token_facts(int batch, int lane_groups, int parts, gpu::Pointer<uint32_t> largest,
                                       gpu::Pointer<float> totals) {
   const int lane = LaneGroup::lane();
@@ -65,9 +65,9 @@ ECMV_GPU_DEVICE void join_token_facts(int batch, int lane_groups, int parts, gpu
   }
 }
 
-// The largest number and the sum of each token's columns, at 32 * token of `largest` and `totals` once all threads have met.
-// Several lane groups look at a token, and all tokens are looked at at once. (H200, 16384 x 16384, 16 tokens: a
-// product of fragments of int8 took 78 us so, and 83 with one token after the other.)
+// The largest number and the sum of each token's columns, at 32 * token of `largest` and `totals` once all threads
+// have met. Several lane groups look at a token, and all tokens are looked at at once. (H200, 16384 x 16384, 16
+// tokens: a product of fragments of int8 took 78 us so, and 83 with one token after the other.)
 ECMV_GPU_DEVICE void look_at_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, int lane_groups,
                                     gpu::Pointer<uint32_t> largest, gpu::Pointer<float> totals) {
   constexpr int kLoads = 4;  // under way

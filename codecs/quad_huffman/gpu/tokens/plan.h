@@ -1,5 +1,5 @@
-// Host side of products whose blocks, the shares, have some of the columns each: which plan is done first, batches in parts,
-// and what the backend has to know.
+// Host side of products whose blocks, the shares, have some of the columns each: which plan is done first, batches in
+// parts, and what the backend has to know.
 #pragma once
 
 #include <algorithm>
@@ -17,18 +17,19 @@ inline constexpr int kMostTokenGroups = 16;
 
 // Products that several blocks, the shares, share the columns of; blocks take row groups in turn.
 struct SharesPlan {
-  BlockPlan plan;  // `inputs` behind the rings
+  BlockPlan plan;  // `inputs` follow the rings
   int shares, share_tiles;
   int64_t blocks;
 };
-// How many lane groups a block has, up to `most`, and how many column tiles: of all ways that fit the shared memory the one
-// whose blocks are done first. `matrix` is the stored one; input_bytes(column tiles) is what a block has besides table and
-// rings. Where `even`, blocks have the same number of row groups, otherwise as many rounds of all their lane groups. Lane groups of
-// a multiprocessor take as long as three quarters of the most at least, seven eighths where `even`. No blocks where nothing fits.
+// How many lane groups a block has, up to `most`, and how many column tiles: of all ways that fit the shared memory
+// the one whose blocks are done first. `matrix` is the stored one; input_bytes(column tiles) is what a block has
+// besides table and rings. Where `even`, blocks have the same number of row groups, otherwise as many rounds of all
+// their lane groups. Lane groups of a multiprocessor take as long as three quarters of the most at least, seven
+// eighths where `even`. No blocks where nothing fits.
 template <typename InputBytes>
 SharesPlan plan_shares(const RingPolicy& policy, const Code& code, datasets::Shape matrix, int64_t ring_bytes,
-                          const backends::DeviceInfo& device, InputBytes input_bytes, int multiple = 1,
-                          bool even = false) {
+                       const backends::DeviceInfo& device, InputBytes input_bytes, int multiple = 1,
+                       bool even = false) {
   const int64_t groups = row_groups(matrix.rows), columns = column_tiles(matrix.cols, code.tile_cols);
   SharesPlan best{};
   double least = 0;
@@ -74,7 +75,8 @@ SharesPlan plan_shares(const RingPolicy& policy, const Code& code, datasets::Sha
 // Blocks whose sums a launch after the product adds up.
 template <typename Plan>
 int added_shares(const Plan& plan) {
-  if constexpr (requires { plan.layout.pairs; }) return plan.layout.shares / (plan.layout.pairs ? 2 : 1);  // by clusters
+  if constexpr (requires { plan.layout.pairs; })
+    return plan.layout.shares / (plan.layout.pairs ? 2 : 1);  // by clusters
   return plan.layout.shares;
 }
 
@@ -92,8 +94,8 @@ void multiply_parts(void* stream, const backends::MatmulArgs& args, const gpu::T
   });
 }
 
-// Of sums over so many columns. Substitutes are multiplied too, and subtracted again; of int8 elements the sum of the tokens'
-// numbers is, as often as what is coded is off from the element.
+// The rounding of sums over so many columns. Substitutes are multiplied too, and subtracted again; of int8 elements
+// the sum of the tokens' numbers is, as often as what is coded is off from the element.
 inline backends::ProductRounding rounding_of_shares(const backends::CompressedView& view, const Code& code, int cols,
                                                     int shares) {
   backends::ProductRounding rounding = gpu::token_rounding(cols, shares + kMostTokenGroups);

@@ -1,4 +1,5 @@
-// How products of bf16 and f8 elements round beyond their sums: what stands in for exponents, and tokens that are scaled.
+// How products of bf16 and f8 elements round beyond their sums: substitutes for exponents, and tokens that are
+// scaled.
 #pragma once
 
 #include <algorithm>
@@ -11,19 +12,19 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-// 0 for int8 elements.
+// The largest exponent that is coded in place of another one; 0 for int8 elements.
 inline int largest_substitute(const backends::CompressedView& matrix) {
   return has_floats(matrix) ? header_of(matrix).largest_substitute : 0;
 }
 
-// Of a matrix that is not plain: why products cannot take its patches, or nothing.
+// Why products of a matrix that is not plain cannot take its patches, or nothing.
 inline std::string refuses_patches(const backends::CompressedView& matrix) {
   if (largest_substitute(matrix) == 255)
     return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
   return "";
 }
 
-// Stand-ins for exponents are multiplied too, and what is too much of `cols` columns is subtracted again.
+// Substitutes for exponents are multiplied too, and what they add too much in `cols` columns is subtracted again.
 inline backends::ProductRounding rounding_of_patches(const backends::CompressedView& matrix,
                                                      backends::ProductRounding rounding, int64_t cols) {
   const int largest = largest_substitute(matrix);
@@ -34,7 +35,8 @@ inline backends::ProductRounding rounding_of_patches(const backends::CompressedV
   return rounding;
 }
 
-// Elements in symbols of eight exponents are multiplied by a power of two that may be 2^-15, and with them what is summed up.
+// Elements in symbols of eight exponents are multiplied by a power of two that may be 2^-15, and with them what is
+// summed up.
 inline backends::ProductRounding rounding_of_eights(const backends::CompressedView& matrix,
                                                     backends::ProductRounding rounding) {
   const Code code = code_of(matrix);
@@ -42,8 +44,8 @@ inline backends::ProductRounding rounding_of_eights(const backends::CompressedVi
   return rounding;
 }
 
-// Tokens of f8 elements are scaled so that the largest number is about 2^100; what is too small then is lost, and the sum is
-// scaled back.
+// Tokens of f8 elements are scaled so that the largest number is about 2^100; what is too small then is lost, and the
+// sum is scaled back.
 inline backends::ProductRounding rounding_of_scaling(const backends::CompressedView& matrix,
                                                      backends::ProductRounding rounding) {
   const Code code = code_of(matrix);

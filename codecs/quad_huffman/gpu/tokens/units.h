@@ -1,11 +1,11 @@
-// A product as units of work, of which each is a tile. Units are numbered row group by row group; a block has a run of them and
-// each of its lane groups a part of that run, all as long as any other but for one. So all multiprocessors are busy to the
-// end, whatever the matrix's shape is. Where the columns are divided into shares, a block has units of one share, and needs
-// that share of x alone in its shared memory.
+// A product as units of work, each a tile. Units are numbered row group by row group; a block has a run of them and
+// each of its lane groups a part of that run, all as long as any other but for one. So all multiprocessors are busy
+// to the end, whatever the matrix's shape is. Where the columns are divided into shares, a block has units of one
+// share, and needs that share of x alone in its shared memory.
 //
-// Tiles of a row group may so be in several blocks. The last of these adds up; the others hand it their sums in words of
-// memory that carry the launch's number (gpu/exchange.h). A block waits for blocks of lower numbers only, which begin no
-// later than itself, so that blocks need not all run together.
+// Tiles of a row group may so be in several blocks. The last of these adds up; the others hand it their sums in words
+// of memory that carry the launch's number (gpu/exchange.h). A block waits for blocks of lower numbers only, which
+// begin no later than itself, so that blocks need not all run together.
 #pragma once
 
 #include "backends/gpu/exchange.h"
@@ -36,8 +36,8 @@ struct Division {
   ECMV_GPU_BOTH int begin(int block) const { return runs.begin(block) * step; }
   ECMV_GPU_BOTH int block_of(int unit) const { return runs.run_of(unit / step); }
 
-  // Words of the exchange: those that a block hands out for the row group that goes on in the next one, and those of every
-  // row group of every share but the last.
+  // Words of the exchange: those that a block hands out for the row group that goes on in the next one, and those of
+  // every row group of every share but the last.
   int64_t words(int64_t groups, int group_words) const {
     return (int64_t{shares} * blocks + (shares - 1) * groups) * group_words;
   }
@@ -48,8 +48,8 @@ struct Division {
   }
 };
 
-// A launch's number in its exchange: one thread notes it in shared memory, for it would take a register until the sums are
-// there. Words carry it, so that it may be the next launch's as soon as all blocks have noted it.
+// A launch's number in its exchange: one thread notes it in shared memory, for it would take a register until the
+// sums are there. Words carry it, so that it may be the next launch's as soon as all blocks have noted it.
 inline constexpr int kEpochBytes = 16;
 ECMV_GPU_DEVICE void note_epoch(const gpu::Exchange& exchange, gpu::Pointer<uint32_t> epoch) {
   if (gpu::thread_index() == 0) *epoch = exchange.epoch();
@@ -79,7 +79,7 @@ class BlockUnits {
   ECMV_GPU_DEVICE int tiles() const { return division_.share_tiles; }
   ECMV_GPU_DEVICE int first_group() const { return first_group_; }
   ECMV_GPU_DEVICE bool has_first_of(int group) const { return group * division_.share_tiles >= begin_; }
-  // Row groups of which the block has units.
+  // Row groups that the block has units of.
   ECMV_GPU_DEVICE int groups() const { return groups_; }
 
   // A lane group's units, one after the other.
@@ -100,8 +100,8 @@ class BlockUnits {
     return {group, first_tile() + unit - group * division_.share_tiles, lane_groups_.begin(lane_group + 1) - first};
   }
 
-  // Where a lane group puts the sums of a row group's units: slots from 0 on, those of a row group follow each other. There
-  // are as many as lane groups and row groups together but for one.
+  // Where a lane group puts the sums of a row group's units: slots from 0 on, those of a row group follow each other.
+  // There are as many as lane groups and row groups together but for one.
   ECMV_GPU_DEVICE int slot(int lane_group, int group) const { return lane_group + group - first_group_; }
   ECMV_GPU_DEVICE int first_slot(int group) const {
     const int first = group * division_.share_tiles - begin_;
@@ -112,8 +112,8 @@ class BlockUnits {
     return slot(lane_groups_.run_of(last < count ? last : count - 1), group);
   }
 
-  // What a row group's sum takes part in: if this block's is the last, all of the sum, else nothing, and what there is has
-  // been handed on. `number` of kNumbers that a row group has.
+  // What a row group's sum takes part in: if this block's is the last, all of the sum, else nothing, and what there
+  // is has been handed on. `number` of kNumbers that a row group has.
   template <int kNumbers, typename Sum>
   ECMV_GPU_DEVICE bool complete(const gpu::Exchange& exchange, int64_t row_groups, int group, int number,
                                 Sum& sum) const {
@@ -178,12 +178,12 @@ struct UnitsPlan {
   gpu::LaunchShape launch_shape;
 };
 
-// All multiprocessors have blocks in one round, unless the sums of so many row groups do not fit. sums_bytes(lane groups, row
-// groups of a block). All lane groups have room for a lean one's schedule, 1 KiB a block at most. No lane groups where nothing
-// fits.
+// All multiprocessors have blocks in one round, unless the sums of so many row groups do not fit. sums_bytes(lane
+// groups, row groups of a block). All lane groups have room for a lean one's schedule, 1 KiB a block at most. No lane
+// groups where nothing fits.
 template <typename SumsBytes>
 UnitsPlan plan_units(const UnitsPolicy& policy, const Code& code, datasets::Shape matrix,
-                        const backends::DeviceInfo& device, SumsBytes sums_bytes) {
+                     const backends::DeviceInfo& device, SumsBytes sums_bytes) {
   constexpr int kInputBytes = 4;  // of a column
   const int64_t groups = row_groups(matrix.rows), tiles = column_tiles(matrix.cols, code.tile_cols);
   int shares = std::min(policy.shares, device.compute_units);
