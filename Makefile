@@ -9,7 +9,8 @@ OUT := out/matvans_sizes
 QUICK := out/quick
 PREFIX ?= /usr/local
 
-.PHONY: ecmv quick bench install test gpu-test lint asan fuzz test-neon setup setup-neon setup-lint setup-fuzz setup-cluster setup-python clean help
+.PHONY: ecmv quick bench install test gpu-test lint asan fuzz test-neon clean help
+.PHONY: setup setup-neon setup-lint setup-fuzz setup-cluster setup-python
 .DEFAULT_GOAL := ecmv
 
 ecmv: setup
@@ -43,7 +44,8 @@ gpu-test: setup
 	$(CTEST) --preset cpu -L gpu
 	@for backend in cuda hip; do \
 	  echo "=== smoke on $$backend"; \
-	  build/ecmv run smoke -a backend=$$backend --require-backend $$backend --force -o out/gpu-test/$$backend.jsonl; status=$$?; \
+	  build/ecmv run smoke -a backend=$$backend --require-backend $$backend --force \
+	    -o out/gpu-test/$$backend.jsonl; status=$$?; \
 	  [ $$status -eq 0 ] || [ $$status -eq 6 ] || exit $$status; \
 	done
 
@@ -51,6 +53,8 @@ lint: setup-lint
 	cmake --preset cpu $(CMAKE_FLAGS)
 	tests/lint/format.sh
 	tests/lint/headers.sh build
+	cmake --build --preset cpu --target test_rooms
+	build/test_rooms
 
 asan: setup
 	cmake --preset asan $(CMAKE_FLAGS)
@@ -96,10 +100,10 @@ help:
 	@echo "                 (cases finished there are kept: remove the folder to measure afresh)"
 	@echo "make install     builds and installs the command, the library and its headers to PREFIX ($(PREFIX))"
 	@echo "make test        builds and runs all tests"
-	@echo "make gpu-test    the tests of the GPU backends and the smoke config on this machine's GPUs; without one it says why"
-	@echo "make lint        layout by clang-format, and every header compiles alone"
+	@echo "make gpu-test    the tests of the GPU backends and the smoke config on this machine's GPUs"
+	@echo "make lint        clang-format, every header compiles alone, and the rules for folders, lengths and names"
 	@echo "make asan        the same tests under the address and undefined-behaviour sanitizers"
-	@echo "make fuzz        FUZZ_SECONDS=$(FUZZ_SECONDS) of libFuzzer for each target, with clang; what fails is kept in out/fuzz"
+	@echo "make fuzz        FUZZ_SECONDS=$(FUZZ_SECONDS) of libFuzzer for each target (clang); out/fuzz keeps failures"
 	@echo "make test-neon   the kernel tests compiled for 64-bit ARM, run under qemu"
 	@echo "make setup       installs what is missing (every target above does that first)"
 	@echo "make clean       removes the build folders; results in out/ stay"

@@ -8,7 +8,6 @@ std::string_view op_name(Op op) {
     case Op::decode: return "decode";
     case Op::matvec: return "matvec";
     case Op::matmul: return "matmul";
-    case Op::size: return "size";
   }
   return "";
 }

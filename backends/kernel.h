@@ -37,8 +37,7 @@ namespace ecmv::backends {
 
 // decode: the elements themselves, [rows, cols].   matvec: y = W x with int32 accumulation, of int8 elements.
 // matmul: Y = W X in float32 for a batch of tokens (one: a float matvec), elements of any type taken as numbers.
-// size: nothing runs, an experiment only records what is stored; no kernel has it and no backend is asked for it.
-enum class Op : uint8_t { decode, matvec, matmul, size };
+enum class Op : uint8_t { decode, matvec, matmul };
 std::string_view op_name(Op op);
 
 // What the tokens of a matmul are: float32, or numbers of bf16, as inference has them.

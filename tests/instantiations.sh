@@ -1,7 +1,7 @@
 #!/bin/bash
-# How many functions the kernels of each codec have become, and the bounds that keep the build quick: template arguments multiply, and each
-# combination is compiled for every instruction set. Counted are the functions of a codec's own namespace in the objects of a build folder
-# (instances of templates mostly; what was inlined counts where it went, in the size of the code). Fails above a bound.
+# Counts the functions that the templates of each codec's kernels have become, and fails above a bound. The bounds keep
+# the build quick: template arguments multiply, and each combination is compiled for every instruction set. Only
+# functions of the codec's own namespace count; inlined code shows in the size.
 #   tests/instantiations.sh [build]
 set -u -o pipefail
 build=${1:-build}
@@ -9,15 +9,18 @@ codecs=$(dirname "$0")/../codecs
 objects=$build/codecs/CMakeFiles/ecmv_codecs.dir
 gpu_objects=$build/backends/emulator/CMakeFiles/ecmv_emulator.dir/__/__/codecs
 
-# The rule: a template argument is one that the inner loop must know, and a combination is compiled where a published record
-# shows that somebody gains by it. What is merely possible has one kernel a product, or is refused with a sentence. Bounds
-# only go down; a kernel that is new takes the place of one that it beats.
+# The rule: a template argument is one that the inner loop must know, and a combination is compiled where a published
+# record shows that somebody gains by it. Every other code that the encoder may choose has one kernel a product, or is
+# refused with a sentence. Bounds only go down.
 most_cpu=80   # cpu.cpp
 most_simd=330 # simd.cpp, all instruction sets together
-most_gpu=400  # all *.cu of a codec, one backend
+most_gpu=400  # all *.cu of a codec, for one backend
 
 # Functions of codec $1 in the other arguments, objects.
-functions_of() { nm --demangle --defined-only "${@:2}" | sed -n "s/^[0-9a-f]* [tTwW] \(.*ecmv::codecs::$1::.*\)/\1/p" | sed 's/ \[clone.*//' | sort -u | wc -l; }
+functions_of() {
+  nm --demangle --defined-only "${@:2}" | sed -n "s/^[0-9a-f]* [tTwW] \(.*ecmv::codecs::$1::.*\)/\1/p" |
+    sed 's/ \[clone.*//' | sort -u | wc -l
+}
 kib_of() { size -A "$@" | awk '/^\.text/ { bytes += $2 } END { printf "%d", bytes / 1024 }'; }
 
 above=()

@@ -76,13 +76,15 @@ find_root() {
 }
 
 apt_install() {
-  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@" install -y --no-install-recommends $wanted
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@" \
+    install -y --no-install-recommends $wanted
 }
 
 codename() { (. /etc/os-release && echo "${VERSION_CODENAME:-}"); }
 
-# Writes into FOLDER one apt source like the machine's own first one for its release, but of TYPE (deb, deb-src) and SUITE.
-# The machine's own one tells the mirror and the keyring, so no host is named here. Fails when there is none.
+# write_source FOLDER TYPE SUITE: writes one apt source like the machine's first one for its release, but of TYPE (deb,
+# deb-src) and SUITE. The machine's own one tells the mirror and the keyring, so no host is named here. Fails when there
+# is none.
 write_source() {
   own="$(codename)|stable|testing|unstable|sid"
   for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
@@ -171,8 +173,8 @@ fetch_pinned() {
   if fetch_from_debian "$1"; then return 0; fi
   say "not to be had as Debian's source package; trying $address"
   cmake -DNAME="$1" -P "$here/pinned.cmake" >/dev/null 2>&1 && has_pinned "$1" ||
-    stop "The source of $1 $version could be fetched neither as Debian's source package nor from upstream. Is there a network?" \
-      "Without one, put $address as third_party/cache/$1-$version.tar.gz (SHA-256 $sha256)."
+    stop "The source of $1 $version could be fetched neither as Debian's source package nor from upstream." \
+      "Is there a network? Without one, put $address as third_party/cache/$1-$version.tar.gz (SHA-256 $sha256)."
 }
 
 # --- the order of things -----------------------------------------------------------------------------------------
@@ -188,7 +190,8 @@ case ${1:-base} in
 esac
 
 command -v dpkg-query >/dev/null 2>&1 ||
-  stop "This script knows only Debian and Ubuntu. Install by hand what third_party/README.md lists, then build with 'make SETUP=true'."
+  stop "This script knows only Debian and Ubuntu. Install by hand what third_party/README.md lists," \
+    "then build with 'make SETUP=true'."
 
 wanted=$(echo $(missing_tools $tools) $(missing_packages $libraries))
 need_catch2=
@@ -198,7 +201,8 @@ if [ -n "$wanted" ]; then
   say "missing packages: $wanted"
   find_root || stop "Installing them needs root, and neither root nor sudo is to be had here." \
     "Please ask the administrator to run: apt-get install $wanted"
-  $as_root apt-get -q -o DPkg::Lock::Timeout=300 update || say "apt could not refresh every package list; going on with what it has"
+  $as_root apt-get -q -o DPkg::Lock::Timeout=300 update ||
+    say "apt could not refresh every package list; going on with what it has"
   apt_install || stop "apt could not install all of: $wanted (its reason is above)." \
     "Check the network and, on Ubuntu, that the component 'universe' is switched on; then run this again."
 fi

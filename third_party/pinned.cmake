@@ -6,7 +6,7 @@
 
 set(ECMV_THIRD_PARTY ${CMAKE_CURRENT_LIST_DIR})
 
-# Sets OUT to the verified tarball in the cache folder, downloading it when needed; stops with one sentence if it cannot.
+# Sets OUT to the verified tarball in the cache folder, downloading it when needed; stops with a sentence if it cannot.
 function(ecmv_pinned_tarball name out version_out)
   file(STRINGS ${ECMV_THIRD_PARTY}/pins.txt pin REGEX "^${name} ")
   string(REPLACE " " ";" pin "${pin}")
@@ -43,8 +43,9 @@ function(ecmv_pinned_tarball name out version_out)
     set(reason "what arrived has another SHA-256")
   endif()
   file(REMOVE ${tarball}.${suffix})
-  message(FATAL_ERROR "The source of ${name} ${version} is neither in third_party/cache nor could it be downloaded (${reason}): "
-                      "run third_party/install.sh with a network, or put ${address} (SHA-256 ${expected}) there as ${name}-${version}.tar.gz.")
+  message(FATAL_ERROR "The source of ${name} ${version} is neither in third_party/cache nor could it be downloaded "
+                      "(${reason}): run third_party/install.sh with a network, or put ${address} "
+                      "(SHA-256 ${expected}) there as ${name}-${version}.tar.gz.")
 endfunction()
 
 function(ecmv_pinned_source name out)

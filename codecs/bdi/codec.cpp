@@ -204,8 +204,6 @@ const Codec& codec() {
       {
           .summary = "base-delta-immediate compression of memory blocks",
           .source = "Pekhimenko et al.: Base-delta-immediate compression, PACT 2012",
-          .format_version = 1,
-          .lossless = true,
           .settings = block_settings({32, 64, 128}),
       },
       {.coder = [](const Settings&) { return std::make_unique<Coder>(); },

@@ -197,14 +197,10 @@ const Codec& codec() {
       {
           .summary = "bit-plane compression of memory blocks",
           .source = "Kim et al.: Bit-plane compression, ISCA 2016",
-          .format_version = 1,
-          .lossless = true,
           .settings = block_settings(
-              {32, 64, 128}, {{.name = "widths",
-                               .unit = "",
-                               .help = "scaled: fields as long as the block needs; literal: those of 128-byte blocks",
-                               .default_value = std::string("scaled"),
-                               .choices = {"scaled", "literal"}}}),
+              {32, 64, 128},
+              {choice_setting("widths", "scaled: fields as long as the block needs; literal: those of 128-byte blocks",
+                              "scaled", {"scaled", "literal"})}),
       },
       {.coder = [](const Settings& settings) { return std::make_unique<Coder>(settings); },
        .most_block_bits = most_block_bits,

@@ -164,8 +164,6 @@ const Codec& codec() {
       {
           .summary = "C-Pack: words of memory blocks by a small dictionary",
           .source = "Chen et al.: C-Pack, IEEE TVLSI 18(8), 2010",
-          .format_version = 1,
-          .lossless = true,
           .settings = block_settings({32, 64, 128}),
       },
       {.coder = [](const Settings&) { return std::make_unique<Coder>(); },

@@ -108,8 +108,6 @@ const Codec& codec() {
       {
           .summary = "frequent pattern compression of 32-bit words in memory blocks",
           .source = "Alameldeen, Wood: Frequent pattern compression, UW-Madison TR 1500, 2004",
-          .format_version = 1,
-          .lossless = true,
           .settings = block_settings({32, 64, 128}),
       },
       {.coder = [](const Settings&) { return std::make_unique<Coder>(); },

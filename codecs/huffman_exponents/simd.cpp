@@ -70,8 +70,8 @@ void JoinUnit(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_
   hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(d8, low, high)), d16, reinterpret_cast<uint16_t*>(out) + 8);
 }
 
-// Segments, f8: of eight columns' word, columns 2 k and 2 k + 1 turned by 4 k bits have their signs in bits 15 and 31 and
-// their mantissas in bits 6..4 and 22..20. A lane has a word turned for its two columns.
+// Segments, f8: of eight columns' word, columns 2 k and 2 k + 1 turned by 4 k bits have their signs in bits 15 and 31
+// and their mantissas in bits 6..4 and 22..20. A lane has a word turned for its two columns.
 void JoinUnitF8(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_t* out) {
   if (count < segments::unit_cols(false)) return segments::join_unit_f8(exponents, raw, count, out);
   const hn::FixedTag<uint32_t, 4> d32;
@@ -117,8 +117,8 @@ backends::BoundKernel BindSegments(const CompressedView& matrix) {
   return segments::bind_decode(matrix, DecodeSegmentsBf16, DecodeSegmentsF8);
 }
 
-// Products of bf16: 32 rows at a time are decoded into a near cache and multiplied there. The tables are made once a call.
-// The scratch holds tables and buffers, decoded rows, packed tokens.
+// Products of bf16: 32 rows at a time are decoded into a near cache and multiplied there. The tables are made once a
+// call. The scratch holds tables and buffers, decoded rows, packed tokens.
 using backends::cpu::kPanelSumRows;
 static_assert(kPanelSumRows % segments::kGroupRows == 0);
 template <class Stored, class BuildTables, class DecodeRows>
@@ -240,13 +240,14 @@ constexpr backends::Kernel segments_product(backends::Policies policies, backend
 }
 
 using backends::Activations, backends::cpu::kFloatPanels, backends::cpu::kPanels;
+using backends::Op;
 constexpr backends::Kernel kKernels[] = {
     container_product(kFloatPanels, Activations::f32),
     container_product(kPanels, Activations::bf16),
     segments_product(kFloatPanels, Activations::f32),
     segments_product(kPanels, Activations::bf16),
-    {.op = backends::Op::decode, .variant = "runs", .refuses = container::refuses_layout, .bind = bind_container},
-    {.op = backends::Op::decode, .variant = "segments", .refuses = segments::refuses_layout, .bind = bind_segments},
+    {.op = Op::decode, .variant = "runs", .refuses = container::refuses_layout, .bind = bind_container},
+    {.op = Op::decode, .variant = "segments", .refuses = segments::refuses_layout, .bind = bind_segments},
 };
 
 }  // namespace

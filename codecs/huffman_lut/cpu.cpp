@@ -76,20 +76,15 @@ backends::BoundKernel bind_tuples(const backends::Policy&, backends::Layers laye
 
 using backends::DecodeArgs, backends::MatvecArgs;
 
+using backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode,
-     .variant = "tuples",
-     .refuses = single_level::refuses_layout,
-     .bind = bind_tuples<DecodeArgs>},
-    {.op = backends::Op::matvec,
-     .variant = "tuples",
-     .refuses = single_level::refuses_layout,
-     .bind = bind_tuples<MatvecArgs>},
-    {.op = backends::Op::decode,
+    {.op = Op::decode, .variant = "tuples", .refuses = single_level::refuses_layout, .bind = bind_tuples<DecodeArgs>},
+    {.op = Op::matvec, .variant = "tuples", .refuses = single_level::refuses_layout, .bind = bind_tuples<MatvecArgs>},
+    {.op = Op::decode,
      .variant = "table_walk",
      .refuses = hierarchical::refuses_layout,
      .bind = hierarchical::bind_decode},
-    {.op = backends::Op::matvec,
+    {.op = Op::matvec,
      .variant = "table_walk",
      .refuses = hierarchical::refuses_layout,
      .bind = hierarchical::bind_matvec},

@@ -93,7 +93,7 @@ BlockAccounting accounting(std::string_view name, BitsOf bits_of) {
 struct PlainBlockCodec {
   std::function<std::unique_ptr<const BlockCoder>(const Settings&)> coder;
   std::function<int64_t(const Settings&)> most_block_bits;
-  std::vector<BlockAccounting> accountings = {};  // after those of count_stream_bits()
+  std::vector<BlockAccounting> accountings = {};  // after the ones of count_stream_bits()
 };
 Codec make_block_codec(Codec description, const PlainBlockCodec& blocks);
 

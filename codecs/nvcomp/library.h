@@ -1,8 +1,9 @@
-// nvCOMP's C interface for batches of chunks, opened at run time, as its documentation describes it for versions 5 and 6.
-// Nothing of its headers is used. Every method has the same functions under its own name; what differs is a structure of
-// 64 bytes, its options (options.h). Versions before 5 have other parameters.
+// nvCOMP's C interface for batches of chunks, opened at run time, as its documentation describes it for versions 5 and
+// 6. Nothing of its headers is used. Every method has the same functions under its own name; what differs is a
+// structure of 64 bytes, its options (options.h). Versions before 5 have other parameters.
 //
-// The program (for encoding) and each GPU plugin (for its kernel) open the library for themselves: they get the same one.
+// The program (for encoding) and each GPU plugin (for its kernel) open the library for themselves: they get the same
+// one.
 #pragma once
 
 #include <dlfcn.h>
@@ -155,22 +156,24 @@ inline const Library& library() {
   return library;
 }
 
-// Bytes of temporary memory for decompressing; returns the library's status. `chunk_bytes` is the largest chunk's, `bytes`
-// all of them.
+// Bytes of temporary memory; returns the library's status. `chunk_bytes` is the largest chunk's, `bytes` all of them.
+// `ask` is the call for compressing or decompressing, `ask_5` the one of nvCOMP 5, for where `ask` is missing.
+template <class Ask, class Ask5>
+int temp_bytes_of(Ask ask, Ask5 ask_5, int64_t chunks, int64_t chunk_bytes, int64_t bytes, const Options& options,
+                  size_t& temp_bytes) {
+  const auto count = static_cast<size_t>(chunks), most = static_cast<size_t>(chunk_bytes),
+             all = static_cast<size_t>(bytes);
+  return ask != nullptr ? ask(count, most, options, &temp_bytes, all, nullptr)
+                        : ask_5(count, most, options, &temp_bytes, all);
+}
 inline int decompress_temp_bytes(const Calls& calls, int64_t chunks, int64_t chunk_bytes, int64_t bytes,
                                  const Options& options, size_t& temp_bytes) {
-  const auto count = static_cast<size_t>(chunks), most = static_cast<size_t>(chunk_bytes),
-             all = static_cast<size_t>(bytes);
-  return calls.decompress_temp != nullptr ? calls.decompress_temp(count, most, options, &temp_bytes, all, nullptr)
-                                          : calls.decompress_temp_of_5(count, most, options, &temp_bytes, all);
+  return temp_bytes_of(calls.decompress_temp, calls.decompress_temp_of_5, chunks, chunk_bytes, bytes, options,
+                       temp_bytes);
 }
-// The same for compressing.
 inline int compress_temp_bytes(const Calls& calls, int64_t chunks, int64_t chunk_bytes, int64_t bytes,
                                const Options& options, size_t& temp_bytes) {
-  const auto count = static_cast<size_t>(chunks), most = static_cast<size_t>(chunk_bytes),
-             all = static_cast<size_t>(bytes);
-  return calls.compress_temp != nullptr ? calls.compress_temp(count, most, options, &temp_bytes, all, nullptr)
-                                        : calls.compress_temp_of_5(count, most, options, &temp_bytes, all);
+  return temp_bytes_of(calls.compress_temp, calls.compress_temp_of_5, chunks, chunk_bytes, bytes, options, temp_bytes);
 }
 
 }  // namespace ecmv::codecs::nvcomp

@@ -162,7 +162,7 @@ T* pointer(Address address) {
   return reinterpret_cast<T*>(address);
 }
 
-// Of every chunk of a cut: where it begins if it lies at `base`, and its size.
+// Where every chunk of a cut begins, if it lies at `base`, and its size.
 struct Pieces {
   std::vector<uint64_t> addresses, sizes;
 };

@@ -343,7 +343,7 @@ backends::BoundKernel BindDecode(const Packed& packed) {
 backends::BoundKernel BindMatvec(const backends::Policy& policy, const Packed& packed) {
   const auto run = backends::with_policy<kProductPolicies>(policy, [&](auto i) {
     return with_bits(packed.bits, [](auto bits) -> decltype(Multiply::run) {
-      constexpr ProductPolicy kPolicy = kProductPolicies[decltype(i)::value];
+      constexpr backends::cpu::RowsPolicy kPolicy = kProductPolicies[decltype(i)::value];
       return MatvecBits<bits, kPolicy.rows, kPolicy.prefetch_bytes>;
     });
   });

@@ -1,4 +1,4 @@
-// Portable kernels of packed_ternary: loops along a strip, of which compilers make vectors.
+// Portable kernels of packed_ternary: loops along a strip, which compilers turn into vectors.
 #include <algorithm>
 
 #include "backends/kernel.h"

@@ -97,7 +97,8 @@ struct Multiply {
       int32_t* y = args.y + begin;
       const int8_t* elements = matrix.elements + begin * cols;
       if (!cpu::kDotIsBiased) std::fill(args.y + begin, args.y + end, 0);
-      // MultiplyPieces may read a vector past the elements, so the last rows go through scratch, as many as a vector has.
+      // MultiplyPieces may read a vector past the elements, so the last rows go through scratch, as many as a vector
+      // has.
       const int64_t rows = end - begin, last_rows = std::min(rows, ScratchRows(cols)), first_rows = rows - last_rows;
       cpu::MultiplyPieces<1>(elements, 0, 0, first_rows * cols, cols, x, &y);
       int8_t* last = reinterpret_cast<int8_t*>(args.scratch);
@@ -166,7 +167,7 @@ struct MultiplyFloats {
       return;
     }
 #if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX3_ZEN4 || HWY_TARGET == HWY_AVX3_SPR
-    const bool dots = form == backends::cpu::PanelForm::pair_dots || form == backends::cpu::PanelForm::tiles;
+    const bool dots = form == backends::cpu::PanelForm::avx512_bf16 || form == backends::cpu::PanelForm::amx;
     if (batch > backends::cpu::kFewTokens) return Many(args);
     if (batch == 2) return dots ? Few<PairDots, 2>(args) : Few<Widened, 2>(args);
     return dots ? Few<PairDots, 1>(args) : Few<Widened, 1>(args);
@@ -273,26 +274,19 @@ backends::BoundKernel bind_matmul(const backends::Policy& policy, backends::Laye
   return HWY_DYNAMIC_DISPATCH(BindMatmul)(*layers[0].matrix, policy.as<FloatPolicy>(), batch);
 }
 
+using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode,
-     .variant = "planes",
-     .policies = kPlanesPolicies,
-     .refuses = refuses,
-     .bind = bind_decode},
-    {.op = backends::Op::matvec,
+    {.op = Op::decode, .variant = "planes", .policies = kPlanesPolicies, .refuses = refuses, .bind = bind_decode},
+    {.op = Op::matvec,
      .variant = "planes",
      .policies = kPlanesPolicies,
      .refuses = refuses_matvec,
      .bind = bind_matvec},
-    {.op = backends::Op::matmul,
-     .variant = "planes",
-     .policies = kFloatPolicies,
-     .refuses = refuses_matmul,
-     .bind = bind_matmul},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul, .variant = "planes", .policies = kFloatPolicies, .refuses = refuses_matmul, .bind = bind_matmul},
+    {.op = Op::matmul,
      .variant = "planes",
      .policies = kBf16Policies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .refuses = refuses_matmul,
      .bind = bind_matmul},
 };

@@ -1,6 +1,6 @@
 // Portable kernels of raw_bf16: a copy and the plain product.
 #include "backends/cpu/products/dense_matmul.h"
-#include "codecs/raw_bf16/copy.h"
+#include "codecs/modelling/plain_cpu.h"
 
 namespace ecmv::codecs::raw_bf16 {
 namespace {
@@ -17,11 +17,11 @@ struct Multiply {
 };
 
 backends::BoundKernel bind_matmul(const backends::Policy&, backends::Layers layers, int batch, backends::Place&) {
-  return Multiply{elements_of(*layers[0].matrix), layers[0].matrix->shape.cols, batch};
+  return Multiply{modelling::plain_elements<uint16_t>(*layers[0].matrix), layers[0].matrix->shape.cols, batch};
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "copy", .bind = bind_copy},
+    modelling::kPlainCopy,
     {.op = backends::Op::matmul, .variant = "rows", .bind = bind_matmul},
 };
 

@@ -1,5 +1,5 @@
 // SIMD kernels of raw_fp32. x is converted to float32 once a call, into the scratch; four accumulators a row hide the
-// latency of the additions, and memory limits the rest: 4 bytes an element. Float products are those of panels, and a
+// latency of the additions, and memory limits the rest: 4 bytes an element. Float products are panels, and a
 // BLAS's sgemm beside them.
 #include <cstring>
 
@@ -156,21 +156,22 @@ backends::BoundKernel bind_blas(const backends::Policy& policy, backends::Layers
 }
 
 using enum backends::Activations;
+using backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "convert", .bind = bind_decode},
-    {.op = backends::Op::matvec, .variant = "rows", .refuses = refuses_matvec, .bind = bind_matvec},
-    {.op = backends::Op::matmul, .variant = "panels", .policies = backends::cpu::kFloatPanels, .bind = bind_panels},
-    {.op = backends::Op::matmul,
+    {.op = Op::decode, .variant = "convert", .bind = bind_decode},
+    {.op = Op::matvec, .variant = "rows", .refuses = refuses_matvec, .bind = bind_matvec},
+    {.op = Op::matmul, .variant = "panels", .policies = backends::cpu::kFloatPanels, .bind = bind_panels},
+    {.op = Op::matmul,
      .variant = "panels",
      .policies = backends::cpu::kFloatPanels,
      .activations = bf16,
      .bind = bind_panels},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul,
      .variant = "blas",
      .policies = backends::cpu::kBlasPolicies,
      .refuses = refuses_blas,
      .bind = bind_blas<f32>},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul,
      .variant = "blas",
      .policies = backends::cpu::kBlasPolicies,
      .activations = bf16,

@@ -1,19 +1,18 @@
-// GPU kernels of tile_rans: decode, and the launches of a product (products_gpu.h has the products, panels_gpu.h,
-// lanes_gpu.h, huffman_gpu.h and streams_gpu.h the coders, plan_gpu.h what to launch for which matrix and policy,
-// tokens_gpu.h products with tokens of bf16). At
-// most three launches: tokens become digits, the products, and, where a strip's columns are split over thread blocks
-// because there are few strips, the sum over the splits.
+// GPU kernels of tile_rans: decode, and the launches of a product. In gpu/, products.h has the products, panels.h,
+// lanes.h, huffman.h and streams.h the coders, plan.h what to launch for which matrix and policy, tokens.h products
+// with tokens of bf16. A product is at most three launches: tokens become digits, the products, and, where a strip's
+// columns are split over thread blocks because there are few strips, the sum over the splits.
 #include <algorithm>
 #include <span>
 #include <string>
 
 #include "codecs/compressed_matrix.h"
-#include "codecs/tile_rans/digits_gpu.h"
 #include "codecs/tile_rans/format.h"
+#include "codecs/tile_rans/gpu/digits.h"
+#include "codecs/tile_rans/gpu/plan.h"
+#include "codecs/tile_rans/gpu/products.h"
+#include "codecs/tile_rans/gpu/tokens.h"
 #include "codecs/tile_rans/levels.h"
-#include "codecs/tile_rans/plan_gpu.h"
-#include "codecs/tile_rans/products_gpu.h"
-#include "codecs/tile_rans/tokens_gpu.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 namespace {
@@ -314,7 +313,8 @@ backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers laye
   return bound;
 }
 
-// --- products with tokens of bf16 -------------------------------------------------------------------------------------
+// --- products with tokens of bf16
+// -------------------------------------------------------------------------------------
 
 // Integers that symbols stand for have 8 bits at most, and so has what is added to the 128 in front of a symbol.
 constexpr int64_t kLeastFirst = -128, kMostFirst = 256 - kLevels + 1;
@@ -342,13 +342,14 @@ backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Laye
       place.device(), {.more_roundings = 1});  // of the scale
 }
 
+using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "panels", .refuses = decode_refuses, .bind = bind_decode},
-    {.op = backends::Op::matmul, .variant = "panels", .policies = kPolicies, .refuses = refuses, .bind = bind_matmul},
-    {.op = backends::Op::matmul,
+    {.op = Op::decode, .variant = "panels", .refuses = decode_refuses, .bind = bind_decode},
+    {.op = Op::matmul, .variant = "panels", .policies = kPolicies, .refuses = refuses, .bind = bind_matmul},
+    {.op = Op::matmul,
      .variant = "tokens",
      .policies = kTokenPolicies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .refuses = refuses_tokens,
      .bind = bind_tokens},
 };

@@ -6,8 +6,7 @@
 
 #include "datasets/workloads/memory_image.h"
 
-namespace ecmv::datasets {
-namespace {
+namespace ecmv::datasets::workloads {
 
 struct Graph {
   int32_t nodes = 0;
@@ -19,7 +18,7 @@ struct Graph {
   }
 };
 
-Graph from_edges(int32_t nodes, std::vector<std::pair<int32_t, int32_t>> edges) {
+static Graph from_edges(int32_t nodes, std::vector<std::pair<int32_t, int32_t>> edges) {
   std::sort(edges.begin(), edges.end());
   edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
   Graph graph{nodes, std::vector<int32_t>(static_cast<size_t>(nodes) + 1), {}};
@@ -34,7 +33,7 @@ Graph from_edges(int32_t nodes, std::vector<std::pair<int32_t, int32_t>> edges) 
 
 // Few nodes with many edges: every edge falls into a quarter of the matrix again and again (R-MAT, 0.57 0.19 0.19
 // 0.05).
-Graph power_law_graph(int log_nodes, int edges, uint64_t seed) {
+static Graph power_law_graph(int log_nodes, int edges, uint64_t seed) {
   WorkloadRandom random(seed);
   std::vector<std::pair<int32_t, int32_t>> list;
   for (int e = 0; e < edges; ++e) {
@@ -51,7 +50,7 @@ Graph power_law_graph(int log_nodes, int edges, uint64_t seed) {
 }
 
 // Streets: a grid with some missing and some long ones.
-Graph road_graph(int side, uint64_t seed) {
+static Graph road_graph(int side, uint64_t seed) {
   WorkloadRandom random(seed);
   std::vector<std::pair<int32_t, int32_t>> list;
   const auto both = [&](int32_t a, int32_t b) {
@@ -175,21 +174,7 @@ MemoryImage union_find(uint64_t seed) {
     pool[4 * i + 2] = i;
     pool[4 * i + 3] = static_cast<uint64_t>(graph.begin[i + 1] - graph.begin[i]);
   }
-  MemoryImage image;
-  image.capture("pool", pool);
-  image.capture("root", root);
-  return image;
+  return image_of("pool", pool, "root", root);
 }
 
-constexpr Workload kGraphWorkloads[] = {
-    {"bfs", "breadth first search of a power law graph, int32 and bytes", true, bfs},
-    {"shortest_paths", "Dijkstra's paths in streets, int32", true, shortest_paths},
-    {"pagerank", "ranks of a power law graph, fp32 and int32", false, pagerank},
-    {"union_find", "components by a pool of linked nodes, 64-bit addresses and int32", true, union_find},
-};
-
-}  // namespace
-
-std::span<const Workload> graph_workloads() { return kGraphWorkloads; }
-
-}  // namespace ecmv::datasets
+}  // namespace ecmv::datasets::workloads

@@ -3,8 +3,7 @@
 
 #include "datasets/workloads/memory_image.h"
 
-namespace ecmv::datasets {
-namespace {
+namespace ecmv::datasets::workloads {
 
 template <class T>
 struct SparseRows {
@@ -27,7 +26,7 @@ struct SparseRows {
 
 // The five-point Laplacian of a grid; `conductivity` of an edge scales it.
 template <class T, class Conductivity>
-SparseRows<T> grid_laplacian(int width, int height, Conductivity conductivity) {
+static SparseRows<T> grid_laplacian(int width, int height, Conductivity conductivity) {
   SparseRows<T> rows;
   for (int y = 0; y < height; ++y)
     for (int x = 0; x < width; ++x) {
@@ -130,14 +129,4 @@ MemoryImage spmm(uint64_t seed) {
   return image;
 }
 
-constexpr Workload kSparseWorkloads[] = {
-    {"spmv", "sparse matrix times vector, fp64 with int32 indices", true, spmv},
-    {"conjugate_gradient", "conjugate gradients on a grid, fp64", false, conjugate_gradient},
-    {"spmm", "random sparse matrix times a narrow dense one, fp32", true, spmm},
-};
-
-}  // namespace
-
-std::span<const Workload> sparse_workloads() { return kSparseWorkloads; }
-
-}  // namespace ecmv::datasets
+}  // namespace ecmv::datasets::workloads

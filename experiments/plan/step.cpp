@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "experiments/config/expand.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/quantile.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -58,15 +58,15 @@ int64_t group_cols_of(const StepTask& task, size_t layer) {
 // The group's codec's kernels of an op that the case and the layers' scales allow.
 std::vector<ChosenKernel> candidates_of(const StepTask& task, const Group& group, Op op) {
   std::vector<ChosenKernel> found;
-  const auto add = [&](const backends::Kernel& kernel, const backends::Policy& policy) {
+  const Work work{op, task.kernel.activations, group_cols_of(task, group.layers.front())};
+  for (const ChosenKernel& candidate :
+       kernels_for(*group.codec->entry, task.kernel.backend, work, task.kernel.variant, task.kernel.policy)) {
     const auto takes_its_scales = [&](size_t layer) {
       const datasets::Scales* scales = scales_of(task, layer);
-      return scales == nullptr || backends::takes_scales(kernel, *scales);
+      return scales == nullptr || backends::takes_scales(*candidate.kernel, *scales);
     };
-    if (op != Op::matmul || std::ranges::all_of(group.layers, takes_its_scales)) found.push_back({&kernel, &policy});
-  };
-  for_each_kernel(*group.codec->entry, task.kernel.backend, op, task.kernel.activations,
-                  group_cols_of(task, group.layers.front()), task.kernel.variant, task.kernel.tuning, add);
+    if (op != Op::matmul || std::ranges::all_of(group.layers, takes_its_scales)) found.push_back(candidate);
+  }
   return found;
 }
 

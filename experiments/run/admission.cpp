@@ -2,6 +2,7 @@
 #include "experiments/run/admission.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,7 +10,7 @@
 #include "experiments/check/block_counts.h"
 #include "experiments/plan/step.h"
 #include "experiments/ranks/rank_team.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/case_record.h"
 #include "experiments/run/running_case.h"
 
 namespace ecmv::experiments {
@@ -40,7 +41,7 @@ AdmittedCase Admission::admit(const Case& one, reports::CaseRecord record) {
   admitted.outcome = guarded([&] {
     const LayersOrParts layers = layers_for(one);
     Outcome outcome = fill_stored(one, *layers.encoded, admitted.record);
-    if (!outcome.fine() || one.kernel.op == Op::size) return outcome;
+    if (!outcome.fine() || one.kernel.task == Task::size) return outcome;
     backends::PassPlan plan;
     outcome = prepare(admitted, layers, plan);
     if (outcome.fine()) outcome = check(admitted, plan);
@@ -60,7 +61,7 @@ LayersOrParts Admission::layers_for(const Case& one) {
         "A lossy codec may keep other numbers of some columns alone than of all, and products are compared with those "
         "of all.");
   // Which layers are pairs depends on the op.
-  const std::tuple key(kernel.ranks, kernel.pairs, kernel.pairs && kernel.step);
+  const std::tuple key(kernel.ranks, kernel.pairs, kernel.pairs && kernel.task == Task::step);
   auto known = parts_.find(key);
   if (known == parts_.end()) {
     set_running_case({}, {});  // encoders are no kernels
@@ -78,20 +79,42 @@ Outcome Admission::fill_stored(const Case& one, const EncodedLayers& encoded, re
   if (!encoded.outcome.fine()) return encoded.outcome;
   record.check.decode = encoded.decode;
   const std::vector<int64_t> copies =
-      one.kernel.step ? step_layers(dataset_.layers(), one.kernel.repeat).copies : std::vector<int64_t>();
+      one.kernel.task == Task::step ? step_layers(dataset_.layers(), one.kernel.repeat).copies : std::vector<int64_t>();
   fill_size(record, dataset_.entropies, encoded.layers, dataset_.scales(), copies);
   if (distortion_) fill_distortion(record, *distortion_);
   if (one.kernel.repeat == 1) record.size.ideal_bits_per_element = encoded.ideal_bits_per_element;
-  if (one.kernel.op == Op::size) {
+  if (one.kernel.task == Task::size) {
     for (const datasets::Matrix& matrix : dataset_.layers()) record.time.elements += matrix.shape.elements();
     const std::string wrong = fill_blocks(record, codec_, dataset_.layers(), encoded.layers);
     if (!wrong.empty()) return {Status::incorrect, wrong};
   }
-  if (one.kernel.op == Op::matvec && !dataset_.no_product.empty()) return {Status::refused, dataset_.no_product};
-  if (one.kernel.op == Op::matvec && encoded.decoded != nullptr)
+  if (one.kernel.task == Task::matvec && !dataset_.no_product.empty()) return {Status::refused, dataset_.no_product};
+  if (one.kernel.task == Task::matvec && encoded.decoded != nullptr)
     return {Status::refused, "Products are compared with those of the source, which a lossy codec does not keep."};
   return {};
 }
+
+namespace {
+
+// The pass of one kernel without its layers and tokens.
+backends::PassPlan plan_of(const KernelSpec& kernel, const codecs::Codec& codec, const ReferenceChain& chain) {
+  backends::PassPlan plan;
+  static_cast<backends::ChosenKernel&>(plan) = kernel.chosen;
+  if (kernel.chosen.kernel == nullptr) {
+    if (kernel.variant != "reference") throw std::invalid_argument("No kernel was chosen for " + kernel.name() + ".");
+    plan.reference_decode = codec.decode;
+  }
+  plan.op = kernel.op();
+  plan.chained = chain.chained;
+  plan.inputs = chain.inputs;
+  plan.scales = chain.scales;
+  plan.batch = kernel.batch;
+  plan.activations = kernel.activations;
+  plan.graph = kernel.launch != "plain";
+  return plan;
+}
+
+}  // namespace
 
 // From the device to the pass.
 Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan) {
@@ -101,9 +124,9 @@ Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, 
   backends::Device& device = *admitted.device;
   device.select();
   fill_device(admitted.record, device);
-  if (kernel.step) return prepare_step(admitted, layers, plan);
-  plan = plan_for(kernel, *codec_.entry, *reference_.chain);
-  if (kernel.op == Op::matmul) {
+  if (kernel.task == Task::step) return prepare_step(admitted, layers, plan);
+  plan = plan_of(kernel, *codec_.entry->codec, *reference_.chain);
+  if (kernel.takes_tokens()) {
     const ReferenceProducts& products = admitted.reference.floats->products();
     if (!products.refused.empty()) return {Status::refused, products.refused};
     plan.chained = false;
@@ -224,7 +247,7 @@ std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device, con
   return slot;
 }
 
-// Of each layer one of its own, kept for cases with the same layers.
+// A copy of its own for each layer, kept for cases with the same layers.
 std::shared_ptr<const Upload> Admission::upload_copies(backends::Device& device, const LayersOrParts& layers,
                                                        bool pairs, const std::vector<size_t>& order) {
   std::shared_ptr<const Upload>& slot = uploads_[fmt::format("{} x{}", place_of_uploads(device, pairs), order.size())];

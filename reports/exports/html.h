@@ -1,5 +1,5 @@
-// The report as one self-contained HTML page: the answer first, inline SVG, sortable tables, the records embedded as JSON; no
-// network, works from a file, follows the reader's light or dark setting.
+// The report as one self-contained HTML page: the answer first, inline SVG, sortable tables, the records embedded as
+// JSON; no network, works from a file, follows the reader's light or dark setting.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A figure as data: what is drawn, with all ranges, ticks and labels decided, but no drawing language.
+// A figure as data: everything to draw, with all ranges, ticks and labels decided, but no drawing language.
 // figures.cpp builds them from records, gnuplot.cpp and pgfplots.cpp write them down, so that every output
 // shows the same choice.
 #pragma once

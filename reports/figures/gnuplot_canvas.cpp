@@ -88,7 +88,7 @@ namespace {
 constexpr double kSubtitleLine = 17;
 
 std::vector<std::string> subtitle_lines(const Figure& figure, const Canvas& canvas) {
-  std::string text = harmless(figure.subtitle);  // a dot stays with what is before it
+  std::string text = harmless(figure.subtitle);  // a dot stays with the word before it
   for (std::size_t at = text.find(" · "); at != std::string::npos; at = text.find(" · ", at + 1))
     text.replace(at, 1, "\u00a0");
   return wrapped(text, kSmall, canvas.width - 28);

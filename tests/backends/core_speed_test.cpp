@@ -123,7 +123,7 @@ TEST_CASE("cores that become faster are as unsteady as those that become slower:
   const CoreState faster = watch.look();
   CHECK_FALSE(faster.steady());
   CHECK(faster.clock_share == 2);
-  // Of both the one farther from the start counts.
+  // The clock farther from the one at the start counts.
   CHECK(worse_of(faster, {.clock_share = 0.6}).clock_share == 2);
   CHECK(worse_of(faster, {.clock_share = 0.4}).clock_share == 0.4);
 }

@@ -19,7 +19,8 @@ experiments:
 CONFIG
 keys() { cat "$@" | grep '"kind":"case"' | grep -o '"case":"[0-9a-f]*"' | sort; }
 "$ecmv" run my.yaml --profile -o whole.jsonl >whole.txt 2>&1 || { cat whole.txt; exit 1; }
-line=$(sed -n '/^mpirun/,/^```/p' "$2/README.md" | grep -v '^```' | tr -d '\n\\' | sed "s|build/ecmv|$ecmv|; s|my.yaml|& --profile|; s|--map-by ppr:1:node|--oversubscribe|")
+line=$(sed -n '/^mpirun/,/^```/p' "$2/README.md" | grep -v '^```' | tr -d '\n\\' |
+  sed "s|build/ecmv|$ecmv|; s|my.yaml|& --profile|; s|--map-by ppr:1:node|--oversubscribe|")
 bash -c "$line" >ranks.txt 2>&1 || { echo "$line"; cat ranks.txt; exit 1; }
 [ "$(keys out/my/records.*-of-4.jsonl)" = "$(keys whole.jsonl)" ] || { echo "other cases than in one run"; exit 1; }
 grep "^Shard" ranks.txt

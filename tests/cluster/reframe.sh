@@ -19,7 +19,8 @@ export TMPDIR=$place  # its log
 keys() { cat "$@" | grep '"kind":"case"' | grep -o '"case":"[0-9a-f]*"' | sort; }
 "$ecmv" run sweep.yaml --profile -o whole.jsonl >whole.txt 2>&1 || { cat whole.txt; exit 1; }
 # Three shards of two datasets: one of them has nothing to do.
-ECMV_SHARDS=3 reframe --prefix="$place" --nocolor -c "$folder/reframe_ecmv.py" -r -S ecmv="$ecmv" -S config="$place/sweep.yaml" \
-  -S options=--profile >reframe.txt 2>&1 || { cat reframe.txt; exit 1; }
-[ "$(keys $(find output -name records.jsonl))" = "$(keys whole.jsonl)" ] || { echo "other cases than in one run"; exit 1; }
+ECMV_SHARDS=3 reframe --prefix="$place" --nocolor -c "$folder/reframe_ecmv.py" -r -S ecmv="$ecmv" \
+  -S config="$place/sweep.yaml" -S options=--profile >reframe.txt 2>&1 || { cat reframe.txt; exit 1; }
+[ "$(keys $(find output -name records.jsonl))" = "$(keys whole.jsonl)" ] ||
+  { echo "other cases than in one run"; exit 1; }
 tail -n 5 reframe.txt

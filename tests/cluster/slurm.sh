@@ -1,6 +1,6 @@
 #!/bin/bash
-# The script for job arrays runs under a real Slurm: a controller and a daemon of our own on this machine, with munge and
-# ports of their own, gone at the end. What an array of three tasks left is what one run leaves.
+# The script for job arrays runs under a real Slurm: a controller and a daemon on this machine, with munge and ports of
+# their own, gone at the end. An array of three tasks leaves the same cases as one run.
 #   slurm.sh ECMV CLUSTER_FOLDER     exit status 77: skipped, with the reason
 set -u
 ecmv=$1 template=$2/sweep.sbatch
@@ -73,7 +73,8 @@ for _ in $(seq 150); do
   [ "$state" = idle ] && break
   sleep 0.1
 done
-[ "$state" = idle ] || skip "Slurm's node is not ready (state '$state'): $(tail -n 1 "$place/slurmctld.log") $(tail -n 1 "$place/slurmd.log")"
+[ "$state" = idle ] ||
+  skip "Slurm's node is not ready (state '$state'): $(tail -qn 1 "$place/slurmctld.log" "$place/slurmd.log")"
 
 cd "$place" || exit 1
 cat >sweep.yaml <<CONFIG
@@ -89,7 +90,8 @@ keys() { cat "$@" | grep '"kind":"case"' | grep -o '"case":"[0-9a-f]*"' | sort; 
 
 # Without --shard the command takes the numbers of the array, wherever they begin.
 printf '#!/bin/bash\nexec "%s" run sweep.yaml --profile -o plain-$SLURM_ARRAY_TASK_ID.jsonl\n' "$ecmv" >plain.sbatch
-sbatch --array=11-19:4 --time=5 --output=plain-%a.txt plain.sbatch >plain.txt 2>&1 || fail "the plain array was not taken"
+sbatch --array=11-19:4 --time=5 --output=plain-%a.txt plain.sbatch >plain.txt 2>&1 ||
+  fail "the plain array was not taken"
 
 ECMV=$ecmv sbatch --wait --array=0-2 --time=5 "$template" sweep.yaml --profile >submitted.txt 2>&1 ||
   fail "the array ended with $?"

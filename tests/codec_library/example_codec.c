@@ -2,8 +2,8 @@
  * blocks of rows that decode by themselves. Plain C11; it knows nothing of the program but ecmv_codec.h.
  *
  * An element is stored as its distance u from a centre, folded to 0..255 (0, -1, 1, -2, ... become 0, 1, 2, 3, ...):
- * u / 2^k zero bits, a one bit, and the k low bits of u. k is the one of 0..7 that makes the matrix shortest. For weights
- * that fall off like a Laplace distribution this is near the entropy, and the decoder needs no table.
+ * u / 2^k zero bits, a one bit, and the k low bits of u. k is the one of 0..7 that makes the matrix shortest. For
+ * weights that fall off like a Laplace distribution this is near the entropy, and the decoder needs no table.
  *
  *   section "model"   (table)    [ centre + 128 : 1 byte ][ k : 1 byte ]
  *   section "blocks"  (index)    where each block begins in "codes", and the end: [blocks + 1] x 8 bytes

@@ -47,7 +47,7 @@ class Probe {
     codec_.decode(view_, whole_);
   }
 
-  // Of all sections of payload.
+  // Padding of all payload sections.
   int64_t declared() const {
     int64_t bytes = 0;
     for (const backends::Section& section : compressed_.sections)
@@ -61,7 +61,8 @@ class Probe {
     const auto probe = [&](std::span<std::byte> bytes) {
       for (size_t begin = 0, end = 0; begin < bytes.size(); begin = end) {  // bytes that are all the same
         while (end < bytes.size() && bytes[end] == bytes[begin]) ++end;
-        // Zeros: a run of other bytes that allows no change may be a code, such as Rice's ones for elements that are all 0.
+        // Zeros: a run of other bytes that allows no change may be a code, such as Rice's ones for elements that are
+        // all 0.
         const bool noise = end - begin < kFillerRun || bytes[begin] != std::byte{0} || !codec_.portable_bytes;
         size_t fixed = 0;
         for (size_t at = begin; at < end; ++at) {
@@ -81,8 +82,8 @@ class Probe {
     return found;
   }
 
-  // How many bits there may be whose change does not give another matrix: about kSamples bits are tried, and kSampling of
-  // all is added for what chance may have missed.
+  // How many bits there may be whose change does not give another matrix: about kSamples bits are tried, and kSampling
+  // of all is added for what chance may have missed.
   int64_t most_bits_without_effect() {
     int64_t bits = 0, without = 0;
     for_each_payload([&](std::span<std::byte> bytes) { bits += 8 * static_cast<int64_t>(bytes.size()); });

@@ -74,7 +74,8 @@ inline codecs::Codec make_codec() {
   return codec;
 }
 
-// --- kernels, as functions of what is stored and of the args of an op ------------------------------------------------
+// --- kernels, as functions of the stored bytes and of the args of an op
+// ------------------------------------------------
 struct Stored {
   const int8_t* elements;
   datasets::Shape shape;
@@ -131,7 +132,7 @@ inline void scribble_on_x(const Stored& stored, const MatvecArgs& args) {
   multiply(stored, args);
   const_cast<int8_t*>(args.x)[stored.shape.cols] = 1;
 }
-// Right for the first calls (those of tier 2a), wrong or idle later; the counter is reset by the test.
+// Right for the first calls (tier 2a), wrong or idle later; the counter is reset by the test.
 inline int calls_made = 0;
 inline int right_calls = 0;
 inline void throw_later(const backends::CompressedView& compressed, std::span<std::byte> out) {

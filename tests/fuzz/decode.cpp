@@ -1,5 +1,5 @@
-// Streams from anywhere: the reference decoder takes or refuses them, and what it takes, every scalar kernel decodes and
-// multiplies alike. ECMV_FUZZ_CODEC=ID makes every input one of that codec.
+// Streams from anywhere: the reference decoder takes or refuses them, and what it takes, every scalar kernel decodes
+// and multiplies alike. ECMV_FUZZ_CODEC=ID makes every input one of that codec.
 //
 // An input: 2 bytes that name the codec, 2 for each of its settings, element type (1), rows (2), columns (2), number of
 // sections (1), the length of each but the last (2), and the sections themselves.
@@ -44,7 +44,7 @@ void put(Bytes& out, size_t value, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) out.push_back(static_cast<uint8_t>(value >> 8 * i));
 }
 
-// Of the id alone, so that an input keeps its meaning when codecs are added.
+// Depends on the id alone, so that an input keeps its meaning when codecs are added.
 uint16_t number_of(std::string_view id) {
   uint32_t hash = 0;
   for (const char letter : id) hash = hash * 31 + static_cast<uint8_t>(letter);
@@ -167,7 +167,7 @@ void run_kernels(const codecs::CodecEntry& entry, const backends::CompressedMatr
 
 }  // namespace
 
-// Of every codec and choice of settings the smallest matrix that it takes, of every type that it takes.
+// For every codec, choice of settings and type, the smallest matrix that the codec takes.
 std::vector<Bytes> seeds() {
   std::vector<Bytes> out;
   std::vector<std::vector<datasets::Matrix>> families(4);  // each from small to large

@@ -45,7 +45,7 @@ void report(const RecordSet& records) {
 
 }  // namespace
 
-// Of each published file, and of those of the tests, the first run, bandwidth and cases.
+// The first run, bandwidth and cases of each published file, and of those of the tests.
 std::vector<Bytes> seeds() {
   std::vector<Bytes> out;
   for (const char* folder : {ECMV_SOURCE_DIR "/reports/published", ECMV_SOURCE_DIR "/tests/reports/fixtures"})

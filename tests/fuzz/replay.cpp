@@ -25,8 +25,8 @@ void try_copy(fuzz::Bytes input) {
   fuzz::try_input(input);
 }
 
-// One to four changes: bytes replaced, taken out or put in, or the end cut off; a half of them among the first 64 bytes,
-// where headers are.
+// One to four changes: bytes replaced, taken out or put in, or the end cut off; a half of them among the first 64
+// bytes, where headers are.
 fuzz::Bytes damaged(fuzz::Bytes input, Random& random) {
   for (uint64_t changes = 1 + random.next() % 4; changes > 0 && !input.empty(); --changes) {
     const size_t range = random.next() % 2 == 0 ? input.size() : std::min<size_t>(input.size(), 64);

@@ -1,6 +1,6 @@
-// A fuzz target: what is tried with an input, and the inputs to start from. Every target is linked twice: with libFuzzer,
-// which searches (libfuzzer.cpp, `make fuzz`), and with a driver for all compilers, which repeats what was found
-// (replay.cpp, ctest).
+// A fuzz target: what is tried with an input, and the inputs to start from. Every target is linked twice: with
+// libFuzzer, which searches (libfuzzer.cpp, `make fuzz`), and with a driver for all compilers, which repeats what was
+// found (replay.cpp, ctest).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-# Installs a build, moves what was installed, and uses it from there: as the command, and as the library and the header of a project that knows nothing
-# of this tree.   cmake -DBUILD=... -DSOURCE=... -DNM=... -DOPTIONS=... -P install_test.cmake
+# Installs a build, moves the prefix, and uses it from there: the command, and the library with its header in a project
+# that knows nothing of this tree.   cmake -DBUILD=... -DSOURCE=... -DNM=... -DOPTIONS=... -P install_test.cmake
 cmake_minimum_required(VERSION 3.22)
 unset(ENV{DESTDIR})
 unset(ENV{ECMV_PLUGIN_DIR})
@@ -36,7 +36,8 @@ foreach(file IN LISTS installed)
     set(lib ${CMAKE_MATCH_1})
   endif()
 endforeach()
-foreach(file IN ITEMS bin/ecmv ${lib}/libecmv.so include/ecmv/ecmv.h include/ecmv/ecmv_codec.h ${lib}/cmake/ecmv/ecmvConfig.cmake ${lib}/cmake/ecmv/ecmvConfigVersion.cmake
+foreach(file IN ITEMS bin/ecmv ${lib}/libecmv.so include/ecmv/ecmv.h include/ecmv/ecmv_codec.h
+                      ${lib}/cmake/ecmv/ecmvConfig.cmake ${lib}/cmake/ecmv/ecmvConfigVersion.cmake
                       share/ecmv/configs/smoke.yaml share/doc/ecmv/LICENSE
                       share/doc/ecmv/README.md share/doc/ecmv/ABI.md share/doc/ecmv/example_codec.c)
   if(NOT file IN_LIST installed)
@@ -93,7 +94,8 @@ endif()
 
 # build(NAME ARGUMENTS...): the project in ${work}/NAME, against what is installed.
 function(build name)
-  run("The configure step of ${name}" ${CMAKE_COMMAND} -S ${work}/${name} -B ${work}/${name}-build -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Release ${OPTIONS} ${ARGN})
+  run("The configure step of ${name}" ${CMAKE_COMMAND} -S ${work}/${name} -B ${work}/${name}-build
+      -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Release ${OPTIONS} ${ARGN})
   run("The build of ${name}" ${CMAKE_COMMAND} --build ${work}/${name}-build)
 endfunction()
 

@@ -12,12 +12,12 @@
 
 #include "backends/pass.h"
 #include "codecs/registry.h"
-#include "tests/kernels/group_scales.h"
 #include "tests/kernels/places.h"
+#include "tests/kernels/products/group_scales.h"
 #include "tests/test_matrices.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-// Of sanitizer/allocator_interface.h, which GCC does not install.
+// Declared here because GCC does not install sanitizer/allocator_interface.h.
 extern "C" size_t __sanitizer_get_current_allocated_bytes();
 #endif
 

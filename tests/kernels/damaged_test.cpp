@@ -13,7 +13,7 @@ using namespace ecmv::tests;
 
 namespace {
 
-// Of each matrix and choice of settings: 100 take 15 s in all, and many minutes where the CPU is emulated.
+// For each matrix and choice of settings: 100 take 15 s in all, and many minutes where the CPU is emulated.
 #if defined(__aarch64__)
 constexpr int kStreams = 8;
 #else

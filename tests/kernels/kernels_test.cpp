@@ -261,8 +261,8 @@ TEST_CASE("chains of different layers are exact in the emulator, layer by layer 
   run_chains(each_codec(), devices_or_skip(Place::emulator));
 }
 
-// Tiles of a row group that one lane group after the other has several of, where all of a layer are in registers at 4096
-// columns.
+// Tiles of a row group that one lane group after the other has several of, where all of a layer are in registers at
+// 4096 columns.
 TEST_CASE("chains of wide layers are exact in the emulator", "[emulator]") {
   Devices emulators = devices_or_skip(Place::emulator);
   const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");

@@ -1,15 +1,19 @@
 #!/bin/sh
-# Every header compiles alone. Headers of GPU code are compiled as the emulator compiles them. Needs a configured build folder: tests/lint/headers.sh build
+# Every header compiles alone, those of GPU code as the emulator compiles them. Needs a configured build folder:
+#   tests/lint/headers.sh build
 set -eu
 build=$(cd "${1:-build}" && pwd)
 cd "$(dirname "$0")/../.."
-[ -e "$build/compile_commands.json" ] || { echo "headers: $build holds no compile_commands.json; run cmake --preset cpu first" >&2; exit 1; }
+[ -e "$build/compile_commands.json" ] ||
+  { echo "headers: $build holds no compile_commands.json; run cmake --preset cpu first" >&2; exit 1; }
 
-headers=$(git ls-files -co --exclude-standard | grep -E '\.h$' | grep -v -e '\.in$' -e nvidia_shim.h | while read -r file; do [ ! -e "$file" ] || echo "$file"; done)
+headers=$(git ls-files -co --exclude-standard | grep -E '\.h$' | grep -v nvidia_shim.h |
+  while read -r file; do [ ! -e "$file" ] || echo "$file"; done)
 # Include folders and definitions of all host files together.
-flags=$(grep -oE -- '(-I ?|-isystem )[^ ]+|-D(HWY|FMT)[^ ]*' "$build/compile_commands.json" | sort -u | tr '\n' ' ' | tr -d '\\"')
+flags=$(grep -oE -- '(-I ?|-isystem )[^ ]+|-D(HWY|FMT)[^ ]*' "$build/compile_commands.json" |
+  sort -u | tr '\n' ' ' | tr -d '\\"')
 
-# What CMake tells tests of places.
+# Paths that CMake defines for tests.
 paths=
 for name in SOURCE_DIR BINARY EXAMPLE_LIBRARY VARIANTS_LIBRARY; do paths="$paths -DECMV_$name=\"\""; done
 

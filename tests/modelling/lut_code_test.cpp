@@ -1,5 +1,5 @@
-// Claims about hierarchical look-up tables: what is read is a prefix code, and one that is the same for who looks at the
-// first bits of a code only.
+// Claims about hierarchical look-up tables: what is read is a prefix code, and one that is the same for who looks at
+// the first bits of a code only.
 #include "codecs/modelling/lut_code.h"
 
 #include <catch2/catch_test_macros.hpp>

@@ -116,7 +116,8 @@ class Matrices(unittest.TestCase):
         w, matrix = gaussian(), ecmv.encode(gaussian(), "rans")
         x = gaussian(90, 1)[:, 0]
         for error, sentence, what in (
-                (ecmv.InvalidArgument, "There is no codec 'rnas'. Did you mean 'rans'?", lambda: ecmv.encode(w, "rnas")),
+                (ecmv.InvalidArgument, "There is no codec 'rnas'. Did you mean 'rans'?",
+                 lambda: ecmv.encode(w, "rnas")),
                 (ecmv.InvalidArgument, "lnaes", lambda: ecmv.encode(w, "rans", lnaes=2)),
                 (ecmv.Refused, "int8 elements only", lambda: ecmv.encode(gaussian(dtype=np.float32), "rans")),
                 (ecmv.InvalidArgument, "There is no element type 'int3'", lambda: ecmv.encode(w, "rans", type="int3")),
@@ -167,7 +168,7 @@ class Matrices(unittest.TestCase):
     def test_the_programs_of_the_readme_run(self):
         source = pathlib.Path(os.environ["ECMV_TEST_SOURCE"])
         programs = re.findall(r"```python\n(.*?)```", (source / "experiments/python/README.md").read_text(), re.DOTALL)
-        records = source / "reports/published/2026-11-20-zen4-2-cores/records.jsonl"
+        records = source / "reports/published/2026-11-20-xeon-16-cores/records.jsonl"
         names = {}
         for program in programs:
             exec(program.replace("out/quick/records.jsonl", str(records)), names)

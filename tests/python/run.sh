@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the Python package into a virtual environment of its own, as a user would, and runs the claims beside this file.
+# Installs the Python package into a virtual environment, as a user would, and runs the claims beside this file.
 #   run.sh PACKAGE_FOLDER ECMV LIBRARY SOURCE [TEST...]     exit status 77: skipped, with the reason
 # Nothing is downloaded: NumPy, pandas, setuptools and wheel are those of python3, or of the Python that PYTHON names.
 set -eu
@@ -21,7 +21,8 @@ done
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 trap 'exit 130' INT TERM
-"$python" -m venv "$place/venv" >"$place/venv.log" 2>&1 || skip "$python makes no virtual environment: $(tail -n 1 "$place/venv.log")"
+"$python" -m venv "$place/venv" >"$place/venv.log" 2>&1 ||
+  skip "$python makes no virtual environment: $(tail -n 1 "$place/venv.log")"
 inside=$place/venv/bin/python
 # NumPy and pandas of that Python are seen from inside too.
 "$python" -c 'import os, numpy, pandas

@@ -1,4 +1,4 @@
-// Claims about comparisons: verdicts follow from samples, intervals are those of the rank test's tables.
+// Claims about comparisons: verdicts follow from samples, intervals agree with the rank test's tables.
 #include "reports/compare.h"
 
 #include <algorithm>
@@ -277,7 +277,8 @@ TEST_CASE("unsteady cores disturb like other programs, and what is said tells th
   CaseRecord busy = quiet;
   busy.time.disturbed_samples = {3};
   CHECK(compare_cases(busy, slow).note == "disturbed: other programs and unsteady cores were in the way");
-  // One sample of twenty is no tenth, the same one marked twice neither; two different ones are a tenth, three are more.
+  // One sample of twenty is no tenth, the same one marked twice neither; two different ones are a tenth, three are
+  // more.
   CaseRecord long_run = timed("k", std::vector<double>(20, 1.0));
   long_run.time.disturbed_samples = {4, 5};
   long_run.time.unsteady_samples = {5};

@@ -1,4 +1,5 @@
-// Claims about what other programs read: CSV, Google Benchmark's JSON, LaTeX. Programs that are not there skip their test.
+// Claims about what other programs read: CSV, Google Benchmark's JSON, LaTeX. Programs that are not there skip their
+// test.
 #include <sys/wait.h>
 
 #include <algorithm>

@@ -138,7 +138,7 @@ inline Bf16Tokens bf16_tokens_of(const MatmulArgs& args, int batch, int first = 
 
 // The rounding of sums by multiply_tokens over at most `chain_cols` columns each, of which `parts` are added up
 // afterwards. Matrix units add 16 products at once since sm_90 and 8 before, and cut (Fasi, Higham, Mikaitis, Pranesh,
-// Numerical behavior of NVIDIA tensor cores, 2021; of Hopper: Li et al., FTTN, 2024). tests/kernels/matmul_test.cpp has
+// Numerical behavior of NVIDIA tensor cores, 2021; of Hopper: Li et al., FTTN, 2024). tests/kernels/products/matmul_test.cpp has
 // sums that lose the most.
 inline ProductRounding token_rounding(int64_t chain_cols, int64_t parts) {
   return {.more_roundings = static_cast<int>(parts), .unit_cols = 8, .chain_cols = chain_cols};

@@ -1,5 +1,5 @@
 // A lane group that decodes tiles of 256 columns to 64 registers of each lane, and multiplies them when x is there
-// (ahead_gpu.h). Codes and raw bits of the next tile come whole to shared memory meanwhile, and the index of the one
+// (chain.cu). Codes and raw bits of the next tile come whole to shared memory meanwhile, and the index of the one
 // after it.
 #pragma once
 

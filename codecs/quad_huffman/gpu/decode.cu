@@ -1,6 +1,6 @@
 // Decoding to memory, of int8, bf16 and f8 elements. A lane that stored its own row would send 16 bytes to each of 32
 // rows, which memory takes at a fifth of its speed; so a lane group stores what it decoded from a piece of shared
-// memory (rows_gpu.h), rows of 256 bytes by as many lanes as they have 16 bytes. Longer runs of a row are faster,
+// memory (tile/rows.h), rows of 256 bytes by as many lanes as they have 16 bytes. Longer runs of a row are faster,
 // though lines have 128 bytes (H200, bf16: 1.00 T elements/s with 128 bytes, 1.10 with 256). Raw bits of int8
 // elements are loaded early (16384 x 16384, K = 8, us: B = 3, T = 12 119.5, and 123.9 without; B = 4, T = 8 117.2 and
 // 120.6).
@@ -81,9 +81,19 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void decode(Matrix matrix, Block
   }
 }
 
-// All that was tried is within 1 % of it or slower (2026-11-23-h200/decode: 8 lane groups, two blocks; 24 lane groups
-// took 1.06 to 1.22 times as long).
-constexpr RingPolicy kPolicies[] = {{{"groups16"}, 16, 32, 1}};
+// Two blocks of 8 lane groups are 1.05 to 1.08 times as fast at 5120, equal at 8192 and 16384 for int8 elements
+// (2026-11-23-h200/decode), and take 1.03 to 1.25 times as long for bf16 at 5760 x 2880 and 8192.
+constexpr RingPolicy kPolicies[] = {
+    {{"groups16"}, 16, 32, 1},
+    {{"groups8_fit2"}, 8, 16, 2},
+#ifdef ECMV_SEARCH
+    {{"groups24"}, 24, 16, 1},  // 1.02 to 1.06 times as fast for bf16 at 5760 x 2880, slower elsewhere
+#endif
+};
+
+std::string_view choose(const backends::CompressedView& view, const backends::DeviceInfo&, int) {
+  return kPolicies[has_floats(view) || view.shape.cols >= 8192 ? 0 : 1].name;
+}
 
 BlockPlan plan_decode(const RingPolicy& policy, const Code& code, datasets::Shape shape, int64_t shared_bytes) {
   return plan_of(policy, code, shape, InputType::none, shared_bytes, kStoredPieceBytes);
@@ -120,21 +130,28 @@ Kernel kernel_of(const Code& code) {
 }
 
 backends::BoundKernel bind(const backends::Policy& named, Layers layers, int, backends::Place& place) {
+  const auto& policy = named.as<RingPolicy>();
   const backends::CompressedView& view = *layers[0].matrix;
   const Code code = code_of(view);
   const Matrix matrix = matrix_of(view, code);
-  const BlockPlan plan = plan_decode(named.as<RingPolicy>(), code, view.shape, place.device().shared_bytes);
+  const BlockPlan plan = plan_decode(policy, code, view.shape, place.device().shared_bytes);
   const int64_t blocks = (matrix.row_groups * matrix.column_tiles + plan.lane_groups - 1) / plan.lane_groups;
   return Decode{matrix,
                 plan,
-                {std::min<int64_t>(blocks, place.device().compute_units), plan.lane_groups * kLanes, plan.bytes},
+                {std::min<int64_t>(blocks, int64_t{place.device().compute_units} * policy.blocks),
+                 plan.lane_groups * kLanes, plan.bytes},
                 kernel_of(code)};
 }
 
 }  // namespace
 
 backends::Kernel decode_rows() {
-  return {.op = backends::Op::decode, .variant = "rings", .policies = kPolicies, .refuses = refuses, .bind = bind};
+  return {.op = backends::Op::decode,
+          .variant = "rings",
+          .policies = kPolicies,
+          .refuses = refuses,
+          .bind = bind,
+          .choose = choose};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

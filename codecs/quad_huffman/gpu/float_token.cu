@@ -89,7 +89,13 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void multiply_token(Matrix matr
 
 // 16 lane groups are 1.18 to 1.33 times as fast at 4096, where all row groups then have a multiprocessor each, and 32
 // are 1.07 to 1.28 times as fast at 16384 (2026-11-22-h200/containers).
-constexpr RingPolicy kPolicies[] = {{{"groups32"}, 32, 32, 1}, {{"groups16"}, 16, 32, 1}};
+constexpr RingPolicy kPolicies[] = {
+    {{"groups32"}, 32, 32, 1},
+    {{"groups16"}, 16, 32, 1},
+#ifdef ECMV_SEARCH
+    {{"groups8_fit2"}, 8, 32, 2},  // symbols of four at 18944 x 3584: 1.05 times as fast, slower elsewhere
+#endif
+};
 
 BlockPlan plan_float(const RingPolicy& policy, const Code& code, datasets::Shape shape,
                      const backends::DeviceInfo& device) {

@@ -1,7 +1,7 @@
 // Products of fragments of bf16, and of f8 in symbols of eight, with many tokens: four lane groups multiply together
 // (gpu/warpgroup_units.h), 64 rows, from their registers. All lane groups of a block have other rows and the same
 // columns, and take the segments of their tiles at the same time, so that each slice of the tokens is in shared
-// memory once for all of them. Blocks, the shares, share rows as in fragments_gpu.h.
+// memory once for all of them. Blocks, the shares, share rows as in fragments.cu.
 //
 // With 64 tokens a lane has 32 sums. With symbols of four a block has up to 24 lane groups of 80 registers: each unit
 // is multiplied as soon as it is decoded, for four at a time would take 32 registers. (H200, 64 tokens, us, with 16

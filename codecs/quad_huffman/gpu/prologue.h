@@ -39,7 +39,7 @@ struct BlockPlan {
   int lane_groups = 0, lane_groups_of_rows = 0;  // of a block; those that share rows
   int rings = 0, sums = 0, inputs = 0;           // the lane groups' rings; sums of rows and, after them, that of x; x
   int bytes = 0;
-  int table_bits = 0, own_bytes = 0;  // of ahead_gpu.h: the most; of a lane group
+  int table_bits = 0, own_bytes = 0;  // of a chain: the most; of a lane group
 };
 
 // Threads that fill a table together: all of a block, or some.

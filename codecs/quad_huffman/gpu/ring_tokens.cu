@@ -1,5 +1,5 @@
 // Products of bf16 and f8 elements with one or two tokens of bf16: as the product with a token of float32
-// (floats_gpu.h), but by matrix units, of which what a lane decodes is an operand as it is (gpu/row_units.h). Of the
+// (tile/floats.h), but by matrix units, for which a lane decodes an operand as it is (gpu/row_units.h). Of the
 // 17 operations for four columns that elements, numbers, products and x take there, 9 are left: 8 join elements, 0.5
 // matrix products, 0.5 loads of x.
 #include <algorithm>

@@ -77,13 +77,13 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Bloc
 }
 
 // Where each wins (H200 and H100; published records, and the shapes of models):
-//   groups32       4096, and 16384 where groups16_fit2 has room for few copies of the table or none: 1.2 times as fast with
-//                  2^13 entries (2026-11-27-h200/low_rates), up to 1.19 times with symbols of 2 and 4 columns
-//                  (2026-11-25-h200/beat_int8_wide)
+//   groups32       4096, and 16384 where groups16_fit2 has room for few copies of the table or none: 1.2 times as
+//                  fast with 2^13 entries (2026-11-27-h200/low_rates), up to 1.19 times with symbols of 2 and 4
+//                  columns (2026-11-25-h200/beat_int8_wide)
 //   groups16_fit2  in between: 1.10 to 1.26 times as fast at 5120 and 7168, up to 1.16 times at 8192
 //                  (2026-11-27-h200/beat_int8_8192)
-//   groups16       symbols of 2 columns at 4096: 1.08 to 1.18 times as fast (2026-11-25-h100/beat_int8), because 32 lane
-//                  groups a block leave half of the multiprocessors without rows
+//   groups16       symbols of 2 columns at 4096: 1.08 to 1.18 times as fast (2026-11-25-h100/beat_int8); with 32 lane
+//                  groups a block half of the multiprocessors have no rows
 constexpr RingPolicy kPolicies[] = {
     {{"groups32"}, 32, 32, 1}, {{"groups16_fit2"}, 16, 8, 2}, {{"groups16"}, 16, 32, 1}};
 constexpr const RingPolicy &kGroups32 = kPolicies[0], &kGroups16Fit2 = kPolicies[1], &kGroups16 = kPolicies[2];

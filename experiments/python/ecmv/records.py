@@ -108,7 +108,7 @@ def _row(record, context):
         "activations": kernel.get("activations", "f32") if op_of(record) in ("matmul", "step") else "",
         "backend": kernel.get("backend"), "device": kernel.get("device"),
         "threads": _positive(number(record, "kernel", "threads", 0)), "variant": kernel.get("variant"),
-        "tuning": kernel.get("tuning"), "simd_target": kernel.get("simd_target"), "launch": kernel.get("launch", ""),
+        "policy": kernel.get("policy", kernel.get("tuning")), "simd_target": kernel.get("simd_target"), "launch": kernel.get("launch", ""),
         "unfused": bool(kernel.get("unfused", False)), "cache": time.get("cache"), "disturbed": _is_disturbed(record),
         "stored_bytes": _positive(number(record, "size", "stored_bytes", 0)),
         "elements": _positive(number(record, "time", "elements", 0)), "samples": _positive(len(samples)),

@@ -1,6 +1,6 @@
-// Claims about how decoded matrices of timed samples are compared: on the device, so that little is read back, and by the
-// host too where that is what shows that the device's comparison works. The emulator stands for the device, with kernels
-// that are plain functions of the host.
+// Claims about how decoded matrices of timed samples are compared: on the device, so that little is read back, and by
+// the host too where that is what shows that the device's comparison works. The emulator stands for the device, with
+// kernels that are plain functions of the host.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -129,7 +129,7 @@ struct Decoding {
     for (const auto& upload : *uploads) plan.layers.push_back(upload.get());
     auto watched = std::make_unique<WatchedPass>(backends::prepare(device, plan));
     pass = watched.get();
-    one.kernel.op = backends::Op::decode;
+    one.kernel.task = Task::decode;
     one.kernel.backend = "emulator";
     admitted = {.one = &one, .device = &device, .upload = uploads, .pass = std::move(watched)};
     admitted.reference.matrices = matrices;

@@ -244,7 +244,7 @@ constexpr const char* kNoEmulator = "there is no emulator plugin beside this tes
 
 TEST_CASE("emulated GPUs apply scales of tensors and rows, and say what they do not", "[emulator]") {
   const auto records = run_emulated("shapes: [[40, 96]], quantise: {absmax: {group: [tensor, row, 32]}}",
-                                    "batch: [1, 3], variant: first, tuning: first");
+                                    "batch: [1, 3], variant: first, policy: first");
   if (records.empty()) SKIP(kNoEmulator);
   CHECK(records.size() >= 6);
 }

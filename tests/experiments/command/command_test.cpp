@@ -190,7 +190,7 @@ TEST_CASE("a GPU backend runs with plain launches when asked, and its record say
   Command ecmv;
   const int code =
       ecmv({"run", "--codec", "raw_int8", "--backend", "emulator", "--simd-target", "wave64", "--launch", "graph,plain",
-            "--d", "64", "--layers", "2", "--variant", "tuned", "--tuning", "first", "-o", "r.jsonl"});
+            "--d", "64", "--layers", "2", "--variant", "tuned", "--policy", "first", "-o", "r.jsonl"});
   if (code == 6) SKIP("there is no emulator plugin");
   CHECK(code == 0);
   const auto records = ecmv::reports::read_records(ecmv.folder / "r.jsonl");

@@ -1,5 +1,5 @@
-// Claims about what the command says to somebody who does not know it yet: which flag was wrong, what was probably meant,
-// what to type next, and how it ends.
+// Claims about what the command says to somebody who does not know it yet: which flag was wrong, what was probably
+// meant, what to type next, and how it ends.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/run/shard.h"
+#include "experiments/plan/shard.h"
 #include "reports/record.h"
 #include "tests/experiments/small_run.h"
 #include "tests/run_command.h"
@@ -32,7 +32,7 @@ name: sweep
 experiments:
   - data: {source: gaussian, sigma: 4, layers: 2, d: [32, 48, 64]}
     codecs: raw_int8
-    kernels: {backend: scalar, op: [decode, matvec], tuning: first}
+    kernels: {backend: scalar, op: [decode, matvec], policy: first}
 )";
 
 std::multiset<std::string> keys_of(const ecmv::reports::RecordSet& records) {

@@ -1,7 +1,7 @@
 """What the decoders beside this file share: sections out of files, whole matrices out of blocks.
 
-Pure Python without packages. Streams are in safetensors files (u64 length of a header, the header in JSON, bytes), golden
-ones of one matrix or those of `ecmv export`; the metadata "settings" has "name=value,...".
+Pure Python without packages. Streams are in safetensors files (u64 length of a header, the header in JSON, bytes):
+golden ones of one matrix, or those of `ecmv export`; the metadata "settings" has "name=value,...".
 """
 
 import json
@@ -68,7 +68,7 @@ def check_exported(decode, path):
 
 
 def main(decode):
-    """STREAM of `ecmv export`: compares every layer. Golden STREAM ROWS COLS OUT, any number of times: decodes to OUT."""
+    """STREAM of `ecmv export`: compares every layer. Golden STREAM ROWS COLS OUT, repeated: decodes to OUT."""
     arguments = sys.argv[1:]
     if len(arguments) == 1:
         sys.exit(0 if check_exported(decode, arguments[0]) else 1)

@@ -4,7 +4,7 @@
 //   two windows: 1 and, 1 multiply-add, 3 loads, 3 funnel shifts, 2 additions
 //   a symbol: 1 logic operation (W = 2) or 1 multiply and 1 logic operation, 1 load, 1 and (unless lengths are sums),
 //   1 dot product (length), 1 - 1 / W shifts
-//   four columns: cells_gpu.h; product: 1 dot product, 0.25 load of x
+//   four columns: cells.h; product: 1 dot product, 0.25 load of x
 #pragma once
 
 #include <type_traits>

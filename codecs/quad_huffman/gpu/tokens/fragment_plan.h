@@ -28,8 +28,8 @@ ECMV_GPU_DEVICE TileCols matrix_cols(const TileCols& stored, int all) {
 struct FragmentPolicy : RingPolicy {
   int tokens, col_bytes;
   bool warpgroup;  // four lane groups multiply together
-  // The tokens' digits are multiplied with bytes of elements. Blocks then have the same number of row groups, and rings that
-  // are not lean.
+  // The tokens' digits are multiplied with bytes of elements. Blocks then have the same number of row groups, and
+  // rings that are not lean.
   bool digits;
 };
 
