@@ -16,7 +16,7 @@ ECMV_GPU_DEVICE constexpr uint32_t low_bits(int bits) { return 0x01010101u * ((1
 
 // Quads of exponents have more bits of their bytes free than the stored entries use: in shared memory byte k is 16 h
 // of column k, bit 3 is where the raw bit goes, and bits 0 and 1 of bytes 0 to 2 make the weighted sum of the bytes
-// the length (as of folded cells, format.h), which costs an operation less than one length bit a byte does.
+// the length (as of folded cells, FORMAT.md), which costs an operation less than one length bit a byte does.
 inline constexpr bool has_exponent_quads(int symbol_cols, int form) { return is_float(form) && symbol_cols == 4; }
 inline constexpr int32_t kQuadLengthWeights = static_cast<int32_t>(length_weights(4));
 ECMV_GPU_DEVICE uint32_t exponent_quads(uint32_t stored) {
