@@ -21,7 +21,10 @@ void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int6
                     SegmentColumns& columns, F after_symbol) {
   auto& [offsets, signs] = columns;
   const int each = stored.symbol_cols;
-  const uint32_t mask = (1u << stored.table_bits) - 1;
+  const uint32_t mask = (1u << stored.table_bits) - 1,
+                 high_mask = each == 8 ? 3 : 0xffu >> entry_shift(each, stored.form);
+  std::array<int, kMostSymbolCols> shifts;
+  for (int k = 0; k < each; ++k) shifts[k] = high_shift(each, stored.form, k);
   for (int i = 0; i < kSegmentSymbols; ++i) {
     uint32_t window = static_cast<uint32_t>(codes.window(position, lane));
     [[maybe_unused]] const int rotation = static_cast<int>(window & ((1u << kRotationBits) - 1));
@@ -29,8 +32,10 @@ void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int6
     const int64_t entry = window & mask;
     position += stored.entry_length(entry);
     after_symbol();
+    const uint32_t highs = stored.entry(entry);
     for (int k = 0; k < each; ++k)
-      offsets[each * i + k] = static_cast<int16_t>(stored.entry_high(entry, kRotated ? rotated_col(k, rotation) : k));
+      offsets[each * i + k] =
+          static_cast<int16_t>(highs >> shifts[kRotated ? rotated_col(k, rotation) : k] & high_mask);
   }
   for (int group = 0; group < stored.segment_cols() / 32; ++group) {
     std::array<uint32_t, kMostPlaneWords> words{};
