@@ -81,8 +81,8 @@ struct Decode {
     const Stored stored = bound;
     const int64_t cols = stored.size.cols, bytes = kFloats ? stored.element_bytes() : 1;
     int8_t* decoded = reinterpret_cast<int8_t*>(args.out) - bytes * args.rows.begin * cols;
-    const auto store = [&](int8_t* to, int value, int sign) {
-      const uint16_t bits = kFloats ? stored.float_bits(value, sign) : static_cast<uint16_t>(value);
+    [[maybe_unused]] const auto store = [&](int8_t* to, int value, int sign) {
+      const uint16_t bits = stored.float_bits(value, sign);
       to[0] = static_cast<int8_t>(bits);
       if (bytes == 2) to[1] = static_cast<int8_t>(bits >> 8);
     };
@@ -90,7 +90,10 @@ struct Decode {
       for_each_run(stored, args.rows, row, col, count, [&](int64_t to_row, int64_t to_col, int64_t first, int64_t run) {
         int8_t* to = decoded + bytes * (to_row * cols + to_col);
         for (int64_t i = 0; i < run; ++i)
-          store(to + bytes * i, columns.offsets[first + i] + stored.lowest, columns.signs[first + i]);
+          if constexpr (kFloats)
+            store(to + bytes * i, columns.offsets[first + i] + stored.lowest, columns.signs[first + i]);
+          else
+            to[i] = static_cast<int8_t>(columns.offsets[first + i] + stored.lowest);
       });
     });
     for_each_patch(stored, args.rows, [&](int64_t i, int64_t first_row, int64_t first_col, const TileIndex& tile) {

@@ -209,7 +209,7 @@ struct TileDecoder {
     const size_t first = static_cast<size_t>(lane * kMostTileCols + segment * stored.segment_cols());
     for (size_t i = 0; i < static_cast<size_t>(stored.segment_cols()); ++i) {
       elements[first + i] = static_cast<int16_t>(stored.lowest + columns.offsets[i]);
-      signs[first + i] = columns.signs[i];
+      if (stored.form.floats) signs[first + i] = columns.signs[i];
     }
   }
 

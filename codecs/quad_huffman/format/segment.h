@@ -8,7 +8,7 @@
 
 namespace ecmv::codecs::quad_huffman {
 
-// Without patches: w - lowest; of floats exponent - lowest, and RawColumns::sign.
+// Without patches: w - lowest; of floats exponent - lowest, and Stored::sign_of.
 struct SegmentColumns {
   std::array<int16_t, kMostSegmentCols> offsets;
   std::array<uint8_t, kMostSegmentCols> signs;
@@ -21,7 +21,10 @@ void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int6
                     SegmentColumns& columns, F after_symbol) {
   auto& [offsets, signs] = columns;
   const int each = stored.symbol_cols;
-  const uint32_t mask = (1u << stored.table_bits) - 1;
+  const uint32_t mask = (1u << stored.table_bits) - 1,
+                 high_mask = each == 8 ? 3 : 0xffu >> entry_shift(each, stored.form);
+  std::array<int, kMostSymbolCols> shifts;
+  for (int k = 0; k < each; ++k) shifts[k] = high_shift(each, stored.form, k);
   for (int i = 0; i < kSegmentSymbols; ++i) {
     uint32_t window = static_cast<uint32_t>(codes.window(position, lane));
     [[maybe_unused]] const int rotation = static_cast<int>(window & ((1u << kRotationBits) - 1));
@@ -29,15 +32,22 @@ void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int6
     const int64_t entry = window & mask;
     position += stored.entry_length(entry);
     after_symbol();
+    const uint32_t highs = stored.entry(entry);
     for (int k = 0; k < each; ++k)
-      offsets[each * i + k] = static_cast<int16_t>(stored.entry_high(entry, kRotated ? rotated_col(k, rotation) : k));
+      offsets[each * i + k] =
+          static_cast<int16_t>(highs >> shifts[kRotated ? rotated_col(k, rotation) : k] & high_mask);
   }
   for (int group = 0; group < stored.segment_cols() / 32; ++group) {
-    const RawColumns raws = stored.raw_columns(raw, group);
+    std::array<uint32_t, kMostPlaneWords> words{};
+    for (int j = 0; j < stored.form.raw_bits; ++j)
+      words[j] = load_u32(raw + raw_word_offset(each, stored.form, group, j));
+    std::array<uint32_t, 8> quads;
+    stored.unpack(words.data(), quads.data());
+    if (stored.form.floats)
+      for (int i = 0; i < 32; ++i) signs[32 * group + i] = stored.sign_of(words.data(), i);
     for (int i = 0; i < 32; ++i) {
       int16_t& offset = offsets[32 * group + i];
-      offset = static_cast<int16_t>(stored.offset_of(offset, raws.low[i]));
-      signs[32 * group + i] = raws.sign[i];
+      offset = static_cast<int16_t>(stored.offset_of(offset, static_cast<int>(quads[i / 4] >> (8 * (i % 4)) & 0xff)));
     }
   }
 }

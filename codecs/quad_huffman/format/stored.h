@@ -32,12 +32,6 @@ struct TileIndex {
   int mask_units() const { return (partial_lines + 3) / 4; }
 };
 
-// 32 columns of a lane: w - lowest but for the high parts, a byte each; of floats the exponents' part of it, and sign
-// and mantissa, the sign in the byte's highest bit and the mantissa in its lowest ones.
-struct RawColumns {
-  std::array<uint8_t, 32> low, sign;
-};
-
 struct Stored : Header {
   int64_t rows, cols;    // of the stored matrix
   datasets::Shape size;  // of the matrix: the same, but for fragments and strips
@@ -74,28 +68,17 @@ struct Stored : Header {
   int raw_lane_bytes() const { return 4 * raw_unit_words(symbol_cols, form); }
   int cell_bits() const { return quad_huffman::cell_bits(form); }
 
-  // Columns [32 * group, 32 * group + 32) of a lane whose raw words of a segment begin at `at`.
-  RawColumns raw_columns(const uint8_t* at, int group) const {
-    std::array<uint32_t, kMostPlaneWords> words{};
-    for (int j = 0; j < form.raw_bits; ++j) words[j] = load_u32(at + raw_word_offset(symbol_cols, form, group, j));
-    const bool eights = has_exponent_eights(symbol_cols, form);
-    const uint32_t* planes = words.data() + sign_mantissa_bits(form);
-    uint32_t quads[8];
-    if (eights)
-      unpack_eights(planes, quads);
-    else if (has_nibble_entries(symbol_cols, form))
-      unpack_nibbles(form.raw_bits, words.data(), quads);
-    else
-      unpack_raw(planes_of(form.floats ? cell_bits() : form.raw_bits, form.folded), planes, quads);
-    RawColumns columns{};
-    for (int i = 0; i < 32; ++i) {
-      columns.low[i] = static_cast<uint8_t>(quads[i / 4] >> (8 * (i % 4)));
-      if (!form.floats) continue;
-      columns.sign[i] = eights    ? eights_sign(form.f8, words.data(), i)
-                        : form.f8 ? f8_sign(words.data(), i)
-                                  : static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4)));
-    }
-    return columns;
+  // From a lane's raw words of 32 columns: the bits below the high parts, a byte a column in quads[8].
+  void unpack(const uint32_t* words, uint32_t* quads) const {
+    const uint32_t* planes = words + sign_mantissa_bits(form);
+    if (has_exponent_eights(symbol_cols, form)) return unpack_eights(planes, quads);
+    if (has_nibble_entries(symbol_cols, form)) return unpack_nibbles(form.raw_bits, words, quads);
+    unpack_raw(planes_of(form.floats ? cell_bits() : form.raw_bits, form.folded), planes, quads);
+  }
+  // Floats: sign and mantissa of column `col`, the sign in the byte's highest bit and the mantissa in its lowest ones.
+  uint8_t sign_of(const uint32_t* words, int col) const {
+    if (has_exponent_eights(symbol_cols, form)) return eights_sign(form.f8, words, col);
+    return form.f8 ? f8_sign(words, col) : static_cast<uint8_t>(words[col / 4] >> (8 * (col % 4)));
   }
   // w - lowest of an int8 element with high part `high` and raw bits `raw`; of floats exponent - lowest.
   int offset_of(int high, int raw) const {
