@@ -33,7 +33,7 @@ struct KernelChoice {
   std::vector<int64_t> repeats = {1};
   std::string unfused = "auto";
   std::vector<std::string> variants = {"all"};  // names, "first" or "all"
-  std::vector<std::string> policies = {"all"};  // names, "first" or "all"
+  std::vector<std::string> policies = {"all"};  // names, "first", "all", or "auto": the kernel's own choice
   std::vector<std::string> launches = {"graph"};
 
   bool asks_for(Task task) const;

@@ -72,7 +72,7 @@ struct KernelSpec {
   // of all.
   std::string variant = {}, policy = {};
   std::string launch = {};  // GPUs: "graph": a pass replays one captured graph; "plain": a launch a kernel; else ""
-  // Resolved by expand.h; none for the reference decoder, a step and `size`.
+  // Resolved by expand.h; none for the reference decoder, a step and `size`. Without a policy the kernel chooses it.
   backends::ChosenKernel chosen = {};
 
   bool takes_tokens() const { return task == Task::matmul || task == Task::step; }

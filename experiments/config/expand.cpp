@@ -16,6 +16,7 @@ using backends::Activations;
 using backends::Op;
 
 constexpr std::string_view kBest = "best";
+constexpr std::string_view kAuto = "auto";  // the policy that the kernel chooses for matrix, device and batch
 
 using Words = std::vector<std::string>;
 
@@ -40,6 +41,7 @@ std::vector<backends::ChosenKernel> kernels_among(const codecs::CodecEntry& entr
   for (const backends::Kernel& kernel : entry.kernels(backend)) {
     if (!does(kernel, work) || !names_it(variants, kernel.variant, is_first)) continue;
     is_first = false;
+    if (std::ranges::find(policies, kAuto) != policies.end()) found.push_back({&kernel, nullptr});
     for (const backends::Policy& policy : kernel.policies)
       if (names_it(policies, policy.name, &policy == &kernel.policies[0])) found.push_back({&kernel, &policy});
   }
@@ -57,7 +59,7 @@ void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
     for (const auto& chosen : kernels_among(entry, place.backend, one, choice.variants, choice.policies)) {
       KernelSpec& spec = out.emplace_back(place);
       spec.variant = chosen.kernel->variant;
-      spec.policy = chosen.policy->name;
+      spec.policy = chosen.policy == nullptr ? kAuto : chosen.policy->name;
       spec.chosen = chosen;
       spec.unfused = unfused;
     }

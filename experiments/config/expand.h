@@ -31,7 +31,7 @@ struct Work {
 };
 
 // The codec's kernels that do this work on the backend, with the policies that two words allow: a name, "first", "all"
-// or "best".
+// or "best". "auto" gives a kernel without a policy: it chooses one for matrix, device and batch (chosen_policy).
 std::vector<backends::ChosenKernel> kernels_for(const codecs::CodecEntry& entry, std::string_view backend,
                                                 const Work& work, std::string_view variant, std::string_view policy);
 

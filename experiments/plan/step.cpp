@@ -138,7 +138,10 @@ struct Best {
 
 Best best_of(const StepTask& task, const Group& group, Op op, backends::Device& device, const PreparePass& prepare,
              bool time, Best best) {
-  for (const ChosenKernel& candidate : candidates_of(task, group, op)) {
+  const backends::CompressedMatrix& first = task.parts_of(task.reference.matrix_of(group.layers.front())).front();
+  for (ChosenKernel candidate : candidates_of(task, group, op)) {
+    if (candidate.policy == nullptr)
+      candidate.policy = &backends::chosen_policy(*candidate.kernel, first.view(), device.info(), task.plan.batch);
     if (std::string reason = refusal_of(task, group, candidate, device.info()); !reason.empty()) {
       best.refused = std::move(reason);
       continue;

@@ -114,6 +114,16 @@ backends::PassPlan plan_of(const KernelSpec& kernel, const codecs::Codec& codec,
   return plan;
 }
 
+const backends::Policy& policy_for(const backends::PassPlan& plan, const backends::CompressedView& layer,
+                                   const backends::DeviceInfo& device) {
+  return plan.policy == nullptr ? backends::chosen_policy(*plan.kernel, layer, device, plan.batch) : *plan.policy;
+}
+
+std::string refusal_of(const backends::PassPlan& plan, const backends::CompressedView& layer,
+                       const backends::DeviceInfo& device) {
+  return plan.kernel->refuses(layer, device, policy_for(plan, layer, device));
+}
+
 }  // namespace
 
 // From the device to the pass.
@@ -144,13 +154,15 @@ Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, 
   }
   if (plan.kernel != nullptr)
     for (const backends::CompressedMatrix& layer : layers.encoded->layers)
-      if (const std::string reason = plan.kernel->refuses(layer.view(), device.info(), *plan.policy); !reason.empty())
+      if (const std::string reason = refusal_of(plan, layer.view(), device.info()); !reason.empty())
         return {Status::refused, reason};
+  if (plan.kernel != nullptr && kernel.ranks > 1 && !layers.encoded->layers.empty())  // ranks are told a name
+    plan.policy = &policy_for(plan, layers.encoded->layers.front().view(), device.info());
   admitted.upload = upload_to(device, layers, kernel.pairs);
   for (const auto& matrix : *admitted.upload) plan.layers.push_back(matrix.get());
   admitted.pass = options_.prepare(device, plan);
-  if (const auto* ranks = dynamic_cast<const RankDevice*>(&device))
-    fill_ranks(admitted.record, *ranks, layers.splits, admitted.reference);
+  if (const backends::SharedDevice* shared = device.shared())
+    fill_ranks(admitted.record, *shared, layers.splits, admitted.reference);
   return {};
 }
 
@@ -182,8 +194,8 @@ Outcome Admission::prepare_step(AdmittedCase& admitted, const LayersOrParts& lay
       chosen.kernels, [](const backends::ChosenKernel& one) { return one.kernel->op == Op::decode; });
   plan.kernels = std::move(chosen.kernels);
   admitted.pass = options_.prepare(*admitted.device, plan);
-  if (const auto* ranks = dynamic_cast<const RankDevice*>(admitted.device))
-    fill_ranks(admitted.record, *ranks, layers.splits, admitted.reference);
+  if (const backends::SharedDevice* shared = admitted.device->shared())
+    fill_ranks(admitted.record, *shared, layers.splits, admitted.reference);
   return {};
 }
 
@@ -220,14 +232,11 @@ size_t count_of(const LayersOrParts& layers) {
 }
 
 Upload upload_layer(backends::Device& device, const LayersOrParts& layers, size_t layer, size_t copies) {
-  const std::vector<backends::CompressedMatrix>& encoded = layers.encoded->layers;
-  if (auto* ranks = dynamic_cast<RankDevice*>(&device)) {
-    const auto count = static_cast<size_t>(ranks->ranks());  // of each layer, one after the other
-    return ranks->upload_parts(std::span(encoded).subspan(layer * count, count), layers.splits[layer], copies);
-  }
-  Upload uploads;
-  for (size_t copy = 0; copy < copies; ++copy) uploads.push_back(device.upload(encoded[layer]));
-  return uploads;
+  const std::span<const backends::CompressedMatrix> encoded = layers.encoded->layers;
+  if (layers.splits.empty()) return device.upload_layer(encoded.subspan(layer, 1), {}, copies);
+  const LayerSplit& split = layers.splits[layer];
+  const auto count = static_cast<size_t>(split.ranks());  // of each layer, one after the other
+  return device.upload_layer(encoded.subspan(layer * count, count), split, copies);
 }
 
 std::string place_of_uploads(const backends::Device& device, bool pairs) {

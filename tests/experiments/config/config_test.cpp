@@ -442,6 +442,13 @@ TEST_CASE("the old word 'tuning' is read as 'policy': in kernels, in rules and o
              ContainsSubstring("'tuning' is the old word for 'policy'"));
 }
 
+TEST_CASE("the policy 'auto' is one case a kernel, whose name says so") {
+  const auto names =
+      names_of(parse(with_block(kData + "    codecs: plain\n    kernels: {backend: scalar, policy: auto}\n")));
+  REQUIRE(names.size() == 1);
+  CHECK(names[0].ends_with("/scalar/matvec/test/auto"));
+}
+
 TEST_CASE("keys are stable, differ with settings and format version") {
   const Case one = parse(with_block(kBlock)).cases[0];
   Case other = one;

@@ -25,10 +25,7 @@
 using Catch::Matchers::ContainsSubstring;
 using ecmv::reports::read_records;
 using ecmv::reports::Status;
-using ecmv::tests::children_of;
-using ecmv::tests::Command;
-using ecmv::tests::lacks_baseline;
-using ecmv::tests::lives;
+using namespace ecmv::tests;
 namespace fs = std::filesystem;
 
 namespace {
@@ -208,8 +205,8 @@ experiments:
     kernels: {backend: emulator, op: [matmul, matvec], devices: 2, split: [pairs, rows], variant: first, policy: first}
   - data: {source: model, model: qwen3_0_6b, blocks: 1, rows: 50}
     codecs: [raw_bf16]
-    kernels: {backend: emulator, op: step, repeat: 2, activations: bf16, batch: 2, devices: [2, 3], split: [rows, pairs],
-              variant: first, policy: first}
+    kernels: {backend: emulator, op: step, repeat: 2, activations: bf16, batch: 2, devices: [2, 3],
+              split: [rows, pairs], variant: first, policy: first}
 )";
   CHECK(command({"run", "pairs.yaml", "-o", "r.jsonl", "--filter", steps ? "" : "mat"}) == 0);
   INFO(command.err);

@@ -23,10 +23,7 @@
 using Catch::Matchers::ContainsSubstring;
 using ecmv::reports::read_records;
 using ecmv::reports::Status;
-using ecmv::tests::children_of;
-using ecmv::tests::Command;
-using ecmv::tests::lacks_baseline;
-using ecmv::tests::lives;
+using namespace ecmv::tests;
 namespace fs = std::filesystem;
 
 namespace {

@@ -17,10 +17,7 @@
 
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
-using ecmv::tests::Command;
-using ecmv::tests::lacks_baseline;
-using ecmv::tests::small;
-using ecmv::tests::text_of;
+using namespace ecmv::tests;
 namespace experiments = ecmv::experiments;
 namespace fs = std::filesystem;
 
