@@ -79,16 +79,74 @@ int64_t append_packets(std::span<const uint32_t> patches, std::vector<std::byte>
 
 namespace {
 
+// The patches of a tile after the other.
+class TilePatches {
+ public:
+  TilePatches(Form form, Layout layout) : form_(form), layout_(layout) {}
+
+  // |delta| patches of int8 of one cell each.
+  void add(int row, int col, int delta) {
+    const uint64_t patch = static_cast<uint64_t>(row + kLanes * col) << 1 | (delta < 0 ? 1 : 0);
+    of_tile_.insert(of_tile_.end(), static_cast<size_t>(std::abs(delta)), patch);
+  }
+  void replace(const StoredPatch& patch, uint8_t sign) {
+    of_tile_.push_back(static_cast<uint64_t>(patch.row | kLanes * patch.col | patch.exponent << 16) |
+                       static_cast<uint64_t>(patch.substitute) << 24 | static_cast<uint64_t>(sign) << 32);
+    largest_substitute_ = std::max(largest_substitute_, patch.substitute);
+  }
+
+  // Ends the tile. Its patches are stored column by column: neighbours then are for different rows. Returns how many
+  // are for the first kPatchCols columns.
+  int64_t finish_tile() {
+    std::sort(of_tile_.begin(), of_tile_.end(),
+              [&](uint64_t a, uint64_t b) { return form_.floats ? (a & 0xffff) < (b & 0xffff) : a < b; });
+    int64_t left = 0;
+    std::vector<uint32_t> placed;
+    for (const uint64_t patch : of_tile_) {
+      const uint64_t position = patch >> 1, lane = position % kLanes, col = position / kLanes;
+      if (form_.floats) {
+        append<uint32_t>(bytes_, static_cast<uint32_t>(patch));
+        signs_.push_back(static_cast<std::byte>(patch >> 32));
+      } else if (layout_ == Layout::strips) {
+        const uint64_t place = col / kLaneCols * kStripCols + lane * kLaneCols + col % kLaneCols;
+        placed.push_back(static_cast<uint32_t>(place << 1 | (patch & 1)));
+      } else {
+        left += col < kPatchCols ? 1 : 0;
+        append<uint16_t>(bytes_, static_cast<uint16_t>(position % (kLanes * kPatchCols) | (patch & 1) << 15));
+      }
+    }
+    std::sort(placed.begin(), placed.end());
+    count_ += layout_ == Layout::strips ? append_packets(placed, bytes_) : static_cast<int64_t>(of_tile_.size());
+    of_tile_.clear();
+    return left;
+  }
+
+  int64_t count() const { return count_; }  // of all tiles that are finished; strips: packets
+  int largest_substitute() const { return largest_substitute_; }
+  std::vector<std::byte> finish() {
+    bytes_.insert(bytes_.end(), signs_.begin(), signs_.end());
+    return std::move(bytes_);
+  }
+
+ private:
+  Form form_;
+  Layout layout_;
+  std::vector<uint64_t> of_tile_;  // column, row, whether it takes one; floats: as stored, and the sign from bit 32 on
+  std::vector<std::byte> bytes_, signs_;
+  int64_t count_ = 0;
+  int largest_substitute_ = 0;
+};
+
 class Encoder {
  public:
   Encoder(datasets::MatrixView matrix, const Model& model, int tile_cols, Layout layout)
-      : elements_(reinterpret_cast<const uint8_t*>(matrix.elements.data())),
+      : patches(model.form, layout),
+        elements_(reinterpret_cast<const uint8_t*>(matrix.elements.data())),
         rows_(matrix.shape.rows),
         cols_(matrix.shape.cols),
         model_(model),
         form_(model.form),
         tile_cols_(tile_cols),
-        layout_(layout),
         segment_cols_(segment_cols(model.symbol_cols)) {
     for (int i = 0; i < 256; ++i) {
       const int w = form_.floats ? i : static_cast<int8_t>(i), high = model.high(w),
@@ -105,7 +163,6 @@ class Encoder {
     const int segments = static_cast<int>((tile_width + segment_cols_ - 1) / segment_cols_);
     const size_t segment_bytes = raw_bytes_of_segment(model_.symbol_cols, form_), raw_begin = raw.size();
     raw.resize(raw_begin + segment_bytes * static_cast<size_t>(segments));
-    tile_patches_.clear();
     for (int lane = 0; lane < kLanes; ++lane) {
       strings_[lane].pending = 0, strings_[lane].pending_bits = 0, strings_[lane].filled = 0;
       const int64_t row = group * kLanes + lane;
@@ -134,8 +191,8 @@ class Encoder {
     for (int lane = 0; lane < kLanes; ++lane) lane_words[lane] = lay_lane(lane, segments);
     const int full = full_lines(lines, lane_words);
     append_count(tiles, codes.size() / kUnitBytes);
-    append_count(tiles, static_cast<uint64_t>(patch_count_));
-    append_count(tiles, static_cast<uint64_t>(append_patches()));
+    append_count(tiles, static_cast<uint64_t>(patches.count()));
+    append_count(tiles, static_cast<uint64_t>(patches.finish_tile()));
     append_count(tiles, static_cast<uint64_t>(full / kBlockLines) | static_cast<uint64_t>(lines - full) << 16);
     append_codes(lines, full, lane_words);
     return true;
@@ -143,14 +200,14 @@ class Encoder {
 
   void finish() {
     append_count(tiles, codes.size() / kUnitBytes);
-    append_count(tiles, static_cast<uint64_t>(patch_count_));
+    append_count(tiles, static_cast<uint64_t>(patches.count()));
     append<uint32_t>(tiles, 0);
     append<uint32_t>(tiles, 0);
   }
 
-  std::vector<std::byte> tiles, schedule, codes, raw, patches, patch_signs;  // of floats these too
+  std::vector<std::byte> tiles, schedule, codes, raw;
+  TilePatches patches;
   int64_t code_bits = 0;  // codes and masks, but for symbols past the edges of the matrix
-  int largest_substitute = 0;
 
  private:
   static constexpr uint32_t kOutside = 1u << 16;
@@ -201,13 +258,10 @@ class Encoder {
     const uint8_t value = values_[i];
     if (!form_.floats) {
       const int w = static_cast<int8_t>(value), cells = model_.high(w) - coded_high;
-      return add_patches(row, col, model_.is_negative(w) ? -cells : cells);
+      return patches.add(row, col, model_.is_negative(w) ? -cells : cells);
     }
     const int substitute = model_.lowest + (coded_high << cell_bits(form_)) + lows_[i];
-    if (substitute == value && !model_.always_patched(value)) return;
-    largest_substitute = std::max(largest_substitute, substitute);
-    tile_patches_.push_back(static_cast<uint64_t>(row | kLanes * col | value << 16) |
-                            static_cast<uint64_t>(substitute) << 24 | static_cast<uint64_t>(signs_[i]) << 32);
+    if (substitute != value || model_.always_patched(value)) patches.replace({row, col, value, substitute}, signs_[i]);
   }
 
   void store_raw(int lane, std::byte* raw_words) {
@@ -231,49 +285,6 @@ class Encoder {
         store_u32(words[j],
                   raw_words + raw_word_offset(each, form_, group, j) + 4 * raw_unit_words(each, form_) * lane);
     }
-  }
-
-  void add_patches(int row, int col, int delta) {
-    const uint64_t patch = static_cast<uint64_t>(row + kLanes * col) << 1 | (delta < 0 ? 1 : 0);
-    tile_patches_.insert(tile_patches_.end(), static_cast<size_t>(std::abs(delta)), patch);
-  }
-
-  // Column by column: neighbouring patches then are for different rows. Returns how many are for the first kPatchCols
-  // columns.
-  int64_t append_patches() {
-    if (layout_ == Layout::strips) return append_placed_patches(), 0;
-    patch_count_ += static_cast<int64_t>(tile_patches_.size());
-    if (form_.floats) {
-      std::sort(tile_patches_.begin(), tile_patches_.end(),
-                [](uint64_t a, uint64_t b) { return (a & 0xffff) < (b & 0xffff); });
-      for (const uint64_t patch : tile_patches_) {
-        append<uint32_t>(patches, static_cast<uint32_t>(patch));
-        patch_signs.push_back(static_cast<std::byte>(patch >> 32));
-      }
-      return 0;
-    }
-    std::sort(tile_patches_.begin(), tile_patches_.end());
-    int64_t left = 0;
-    for (const uint64_t patch : tile_patches_) {
-      const uint64_t position = patch >> 1;
-      left += position < kLanes * kPatchCols ? 1 : 0;
-      const uint64_t bits = position % (kLanes * kPatchCols) | (patch & 1) << 15;
-      patches.push_back(static_cast<std::byte>(bits & 0xff));
-      patches.push_back(static_cast<std::byte>(bits >> 8));
-    }
-    return left;
-  }
-
-  void append_placed_patches() {
-    std::vector<uint32_t> placed;
-    for (const uint64_t patch : tile_patches_) {
-      const auto lane = static_cast<uint32_t>((patch >> 1) % kLanes),
-                 col = static_cast<uint32_t>((patch >> 1) / kLanes),
-                 place = col / kLaneCols * kStripCols + lane * kLaneCols + col % kLaneCols;
-      placed.push_back(place << 1 | static_cast<uint32_t>(patch & 1));
-    }
-    std::sort(placed.begin(), placed.end());
-    patch_count_ += append_packets(placed, patches);
   }
 
   // Returns the words that the lane's string reaches.
@@ -335,7 +346,6 @@ class Encoder {
   const Model& model_;
   Form form_;
   int tile_cols_;
-  Layout layout_;
   int segment_cols_;
   std::array<uint32_t, 256> high_;  // of an element or exponent, clamped; kOutside where that changed it
   std::array<uint8_t, 256> low_;    // its raw bits
@@ -343,10 +353,7 @@ class Encoder {
       signs_;  // of the segment: elements or exponents, their raw bits, signs and mantissas
   std::array<BitString, kLanes> strings_;
   std::array<LaneBits, kLanes> lanes_;
-  // The tile's, each as column, row, whether it takes one; floats: as stored, and the sign from bit 32 on.
-  std::vector<uint64_t> tile_patches_;
   std::vector<uint32_t> lines_words_;  // of the tile, word `lane` of line after line
-  int64_t patch_count_ = 0;            // of strips: packets
 };
 
 }  // namespace
@@ -359,8 +366,6 @@ bool encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
       if (!encoder.encode_tile(group, column)) return false;
   encoder.finish();
 
-  std::vector<std::byte>& patches = encoder.patches;
-  patches.insert(patches.end(), encoder.patch_signs.begin(), encoder.patch_signs.end());
   std::vector<std::byte> table;
   for (const uint32_t entry : model.table) append<uint32_t>(table, entry);
 
@@ -374,14 +379,14 @@ bool encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
                       .symbol_cols = model.symbol_cols,
                       .layout = layout,
                       .rotated = model.rotated,
-                      .largest_substitute = encoder.largest_substitute};
+                      .largest_substitute = encoder.patches.largest_substitute()};
   compressed.sections.push_back({"header", Role::table, 64, write_header(header)});
   compressed.sections.push_back({"table", Role::table, 64, std::move(table)});
   compressed.sections.push_back({"tiles", Role::index, 64, std::move(encoder.tiles)});
   compressed.sections.push_back({"schedule", Role::index, 64, std::move(encoder.schedule)});
   compressed.sections.push_back({"codes", Role::payload, 64, std::move(encoder.codes), code_padding});
   compressed.sections.push_back({"raw", Role::payload, 64, std::move(encoder.raw), raw_padding});
-  compressed.sections.push_back({"patches", Role::payload, 64, std::move(patches)});
+  compressed.sections.push_back({"patches", Role::payload, 64, encoder.patches.finish()});
   return true;
 }
 

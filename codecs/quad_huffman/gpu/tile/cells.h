@@ -1,5 +1,5 @@
-// From a table's entry and raw words to bytes of four columns, w - lowest of int8 elements (of bf16: of exponents), and
-// their product with x. Operations for four columns, raw bits included:
+// From a table's entry and raw words to bytes of four columns, w - lowest of int8 elements (of bf16: of exponents),
+// and their product with x. Operations for four columns, raw bits included:
 //   contiguous cells   0.5 to 2 shifts, 1 select (three-input logic)
 //   the same, K = 8    0.4 shifts, 0.5 selects, 1 and
 //   folded cells       0.9 to 1.6 shifts, 1 select, 1 byte permute that spreads the signs, 1 three-input logic
@@ -14,9 +14,9 @@ namespace gpu = backends::gpu;
 
 ECMV_GPU_DEVICE constexpr uint32_t low_bits(int bits) { return 0x01010101u * ((1u << bits) - 1); }
 
-// Quads of exponents have more bits of their bytes free than the stored entries use: in shared memory byte k is 16 h of
-// column k, bit 3 is where the raw bit goes, and bits 0 and 1 of bytes 0 to 2 make the weighted sum of the bytes the length
-// (as of folded cells, FORMAT.md), which costs an operation less than one length bit a byte does.
+// Quads of exponents have more bits of their bytes free than the stored entries use: in shared memory byte k is 16 h
+// of column k, bit 3 is where the raw bit goes, and bits 0 and 1 of bytes 0 to 2 make the weighted sum of the bytes
+// the length (as of folded cells, FORMAT.md), which costs an operation less than one length bit a byte does.
 inline constexpr bool has_exponent_quads(int symbol_cols, int form) { return is_float(form) && symbol_cols == 4; }
 inline constexpr int32_t kQuadLengthWeights = static_cast<int32_t>(length_weights(4));
 ECMV_GPU_DEVICE uint32_t exponent_quads(uint32_t stored) {
@@ -64,9 +64,9 @@ struct Cells {
     return gpu::byte_permute(before, entry, 0x5410);
   }
 
-  // The bytes of quad kQuad of a symbol. word(j) is word j of a group of 32 columns, of which the quad is number `quad`,
-  // a constant once the loops around are unrolled. Where raw bits of nibbles are: raw_planes.h, nibble_word() and
-  // nibble_shift().
+  // The bytes of quad kQuad of a symbol. word(j) is word j of a group of 32 columns, of which the quad is number
+  // `quad`, a constant once the loops around are unrolled. Where raw bits of nibbles are: raw_planes.h, nibble_word()
+  // and nibble_shift().
   template <int kQuad, typename Word>
   ECMV_GPU_DEVICE static uint32_t join(Word word, int quad, uint32_t entry) {
     if constexpr (kEights) {
@@ -93,8 +93,8 @@ struct Cells {
     }
   }
 
-  // The same as two words of two halves each: w - lowest of contiguous cells, 2 (w - lowest) + 1 of folded ones, as sign
-  // (the highest bit) and magnitude (the lowest eight).
+  // The same as two words of two halves each: w - lowest of contiguous cells, 2 (w - lowest) + 1 of folded ones, as
+  // sign (the highest bit) and magnitude (the lowest eight).
   template <int kQuad, typename Word>
   ECMV_GPU_DEVICE static void integers(Word word, int quad, uint32_t entry, uint32_t& first, uint32_t& second) {
     if constexpr (kFolds) {
