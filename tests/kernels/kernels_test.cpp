@@ -269,9 +269,9 @@ TEST_CASE("chains of wide layers are exact in the emulator", "[emulator]") {
   if (entry == nullptr) SKIP("This build has no quad_huffman.");
   backends::Settings settings = codecs::default_settings(*entry->codec);
   for (const char* name : {"symbol_cols", "table_bits"}) settings.set(name, int64_t{8});
-  settings.set("raw_bits", int64_t{3});
+  settings.set("raw_bits", int64_t{2});
   settings.set("tile_cols", int64_t{256});
-  settings.set("cells", std::string("folded"));
+  settings.set("cells", std::string("contiguous"));
   settings.set("fallback", std::string("none"));
   CHECK(run_chain(*entry, settings, {{160, 4400}, {48, 160}}, emulators) == static_cast<int>(emulators.size()));
 }
