@@ -177,15 +177,17 @@ void run_chains(const codecs::CodecEntry& entry, Devices devices) {
   int ran = 0;
   if (std::ranges::any_of(devices, [&](const auto& device) { return runs_chains(entry, device->info().backend); }))
     for (const backends::Settings& settings : tests::settings_to_test(*entry.codec))
-      run_chain(entry, settings, {{128, 1008}, {100, 128}, {128, 100}, {37, 128}}, devices);
+      ran += run_chain(entry, settings, {{128, 1008}, {100, 128}, {128, 100}, {37, 128}}, devices);
   for (const std::vector<datasets::Shape>& shapes :
        std::vector<std::vector<datasets::Shape>>{{{96, 512}, {64, 96}, {512, 64}, {16, 512}, {160, 16}, {37, 160}},
                                                  {{64, 512}},
                                                  {{128, 1536}, {512, 128}, {96, 512}}})
     ran += run_chain(entry, codecs::default_settings(*entry.codec), shapes, devices);
   INFO(entry.id);
-  CHECK((ran > 0 || std::ranges::none_of(
-                        devices, [&](const auto& device) { return runs_chains(entry, device->info().backend); })));
+  // The chain of quad_huffman takes settings that go together, in a test of its own.
+  CHECK((ran > 0 || entry.id == "quad_huffman" || std::ranges::none_of(devices, [&](const auto& device) {
+           return runs_chains(entry, device->info().backend);
+         })));
 }
 
 void run_default_settings(const codecs::CodecEntry& entry, const std::vector<datasets::Matrix>& matrices,
@@ -261,19 +263,31 @@ TEST_CASE("chains of different layers are exact in the emulator, layer by layer 
   run_chains(each_codec(), devices_or_skip(Place::emulator));
 }
 
-// Tiles of a row group that one lane group after the other has several of, where all of a layer are in registers at
-// 4096 columns.
-TEST_CASE("chains of wide layers are exact in the emulator", "[emulator]") {
+// With wide layers a lane group has several tiles of a row group, all of which are in registers at 4096 columns.
+TEST_CASE("chains of quad_huffman are exact in the emulator", "[emulator]") {
   Devices emulators = devices_or_skip(Place::emulator);
   const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
   if (entry == nullptr) SKIP("This build has no quad_huffman.");
+  const int all = static_cast<int>(emulators.size());
   backends::Settings settings = codecs::default_settings(*entry->codec);
-  for (const char* name : {"symbol_cols", "table_bits"}) settings.set(name, int64_t{8});
-  settings.set("raw_bits", int64_t{2});
+  settings.set("symbol_cols", int64_t{8});
   settings.set("tile_cols", int64_t{256});
-  settings.set("cells", std::string("folded"));
   settings.set("fallback", std::string("none"));
-  CHECK(run_chain(*entry, settings, {{160, 4400}, {48, 160}}, emulators) == 2 * static_cast<int>(emulators.size()));
+  for (const int64_t raw_bits : {2, 3, 4, 5})
+    for (const int64_t table_bits : {8, 10}) {
+      settings.set("raw_bits", raw_bits);
+      settings.set("table_bits", table_bits);
+      settings.set("cells", std::string(raw_bits == 2 ? "contiguous" : "folded"));
+      for (const std::vector<datasets::Shape>& shapes :
+           std::vector<std::vector<datasets::Shape>>{{{96, 512}, {64, 96}, {512, 64}, {16, 512}, {160, 16}, {37, 160}},
+                                                     {{64, 512}},
+                                                     {{128, 1536}, {512, 128}, {96, 512}}})
+        CHECK(run_chain(*entry, settings, shapes, emulators) == all);
+    }
+  settings.set("raw_bits", int64_t{2});
+  settings.set("table_bits", int64_t{8});
+  settings.set("cells", std::string("contiguous"));
+  CHECK(run_chain(*entry, settings, {{160, 4400}, {48, 160}}, emulators) == all);
 }
 
 // Strips take settings that go together, which one setting after the other does not meet.

@@ -19,18 +19,20 @@ inline constexpr int64_t kStoredPieceBytes = int64_t{kLanes} * kStoredBytes;
 
 // Stores the piece at `decoded`, the first of its rows, which are row_bytes apart and of which so many exist; `bytes`
 // of each exist. All 16 bytes at once where they all begin at a multiple of 16.
-template <typename Piece>
-ECMV_GPU_DEVICE void store_piece(const Piece& piece, gpu::Pointer<std::byte> decoded, int64_t row_bytes, int rows,
-                                 int bytes, bool aligned) {
-  constexpr int kTogether = kLanes / Piece::kChunks;
-  const int first_row = LaneGroup::lane() / Piece::kChunks, chunk = LaneGroup::lane() % Piece::kChunks;
+template <int kRowBytes>
+ECMV_GPU_DEVICE void store_piece(gpu::Pointer<const std::byte> piece, gpu::Pointer<std::byte> decoded,
+                                 int64_t row_bytes, int rows, int bytes, bool aligned) {
+  constexpr int kChunks = kRowBytes / 16;
+  constexpr int kRowsAtOnce = kLanes / kChunks;
+  const int first_row = LaneGroup::lane() / kChunks, chunk = LaneGroup::lane() % kChunks;
   if (aligned) {
     if (chunk * 16 >= bytes) return;
     gpu::Pointer<std::byte> to = decoded + (first_row * row_bytes + chunk * 16);
     ECMV_GPU_UNROLL
-    for (int i = 0; i < Piece::kChunks; ++i, to += kTogether * row_bytes) {
-      const int row = first_row + i * kTogether;
-      if (row < rows) *gpu::cast<gpu::uint4>(to) = *gpu::cast<const gpu::uint4>(piece.bytes + Piece::place(row, chunk));
+    for (int i = 0; i < kChunks; ++i, to += kRowsAtOnce * row_bytes) {
+      const int row = first_row + i * kRowsAtOnce;
+      if (row < rows)
+        *gpu::cast<gpu::uint4>(to) = *gpu::cast<const gpu::uint4>(piece + gpu::place_in_piece<kRowBytes>(row, chunk));
     }
     return;
   }
@@ -38,7 +40,7 @@ ECMV_GPU_DEVICE void store_piece(const Piece& piece, gpu::Pointer<std::byte> dec
   for (int row = 0; row < rows; ++row) {
     ECMV_GPU_NO_UNROLL
     for (int i = LaneGroup::lane(); i < bytes; i += kLanes)
-      decoded[row * row_bytes + i] = piece.bytes[Piece::place(row, i / 16) + i % 16];
+      decoded[row * row_bytes + i] = piece[gpu::place_in_piece<kRowBytes>(row, i / 16) + i % 16];
   }
 }
 
@@ -73,7 +75,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void decode(Matrix matrix, Block
       LaneGroup::sync();
       piece.decode(tile, table, s, patches, [&](int, int cols) {
         const int bytes = cols * Piece::kElementBytes;
-        store_piece(piece, to, row_bytes, rows, bytes_left < bytes ? bytes_left : bytes, aligned);
+        store_piece<kStoredBytes>(piece.bytes, to, row_bytes, rows, bytes_left < bytes ? bytes_left : bytes, aligned);
         to += bytes;
         bytes_left -= bytes;
       });

@@ -211,39 +211,6 @@ TEST_CASE("every matmul kernel keeps the bound on this machine's GPUs with every
   run_every_setting(each_codec(), devices_or_skip(Place::gpu));
 }
 
-// Their kernels read signs behind the patches, which are not there.
-TEST_CASE("products refuse streams of quad_huffman of bf16 of before version 7, in the emulator", "[emulator]") {
-  const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
-  if (entry == nullptr) SKIP("This build has no quad_huffman.");
-  Devices all = devices_or_skip(Place::emulator);
-  const datasets::Matrix matrix = bf16_matrix({64, 512});
-  for (const char* layout : {"rows", "fragments"}) {
-    INFO(layout);
-    backends::Settings settings = codecs::default_settings(*entry->codec);
-    settings.set("layout", std::string(layout));
-    settings.set("fallback", std::string("none"));
-    const backends::CompressedMatrix now = codecs::encode_matrix(*entry, matrix.view(), settings);
-    backends::CompressedMatrix before = now;
-    std::vector<std::byte>& patches = before.sections.back().bytes;
-    patches.resize(patches.size() / 5 * 4);
-    before.sections.front().bytes[5] &= ~std::byte{16};
-    int refused = 0;
-    for (auto& device : all) {
-      const auto uploaded = device->upload(now), old = device->upload(before);
-      for (const backends::Kernel& kernel : entry->kernels(device->info().backend))
-        for (const backends::Policy& policy : kernel.policies) {
-          if (kernel.refuses(uploaded->view(), device->info(), policy) != "") continue;
-          if (kernel.op != backends::Op::matmul || kernel.variant == "tokens")
-            continue;  // `tokens` replaces exponents of decoded elements
-          INFO(kernel.variant << "/" << policy.name);
-          CHECK(kernel.refuses(old->view(), device->info(), policy).find("before 7") != std::string::npos);
-          ++refused;
-        }
-    }
-    CHECK(refused > 0);
-  }
-}
-
 // Steps follow each other as fast as memory gives them: registers that matrix units still read were once written only
 // so.
 TEST_CASE("matmul kernels keep the bound on this machine's GPUs with thousands of rows and columns", "[gpu]") {
