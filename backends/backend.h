@@ -110,7 +110,7 @@ struct DeviceRequest {
 struct Backend {
   std::string_view id;  // "scalar", "simd", "cuda", ...
   std::string_view summary;
-  // What is there, without opening it; entries that cannot be used say why in DeviceInfo::unavailable.
+  // The devices that exist, without opening them; entries that cannot be used say why in DeviceInfo::unavailable.
   std::vector<DeviceInfo> (*devices)() = nullptr;
   // Throws std::invalid_argument with a sentence if there is no such device.
   std::unique_ptr<Device> (*open)(const DeviceRequest&) = nullptr;

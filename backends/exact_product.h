@@ -50,7 +50,7 @@ ProductRounding looser_of(const ProductRounding& one, const ProductRounding& oth
 // numbers. What a kernel flushes (flushes_subnormals) is bounded by w_magnitude, the sum of |w|, and x_magnitude: a
 // factor below 2^-126 that counts as zero loses less than 2^-126 times the other one. Of ranks with columns each, a
 // product goes through no more roundings on its rank than `terms` allows, and then through an addition less than there
-// are ranks: these are more_roundings (pass.cpp). All else is a sum over columns and the same.
+// are ranks: these are more_roundings (pass.cpp).
 double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude,
                      double scale = 1, double w_magnitude = 0);
 

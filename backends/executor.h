@@ -1,9 +1,9 @@
 // Steps, and the executor that carries them out: all that a backend does for a pass. There is one executor for CPUs and
-// one for GPUs (CUDA, HIP and the emulator, with and without graphs); both get the same steps, made by pass.cpp.
+// one for GPUs (CUDA, HIP and the emulator, with and without graphs); both get the same steps (pass_steps.h).
 //
-// To add a kind of step: a struct here, one more case in the two executors (cpu/cpu_executor.cpp, gpu/gpu_executor.cpp;
-// the compiler names them), and whoever makes the step. To add an op: a struct of args in kernel.h, and its results in
-// pass.cpp.
+// To add a kind of step: a struct here, one more case in the two executors (cpu/cpu_executor.cpp,
+// gpu/host/gpu_executor.cpp; the compiler names them), and whoever makes the step. To add an op: a struct of args in
+// kernel.h, and its results in pass.cpp.
 #pragma once
 
 #include <algorithm>
@@ -71,14 +71,14 @@ struct Fill {
 };
 inline constexpr int64_t kMarkBytes = 64;
 
-// Ranks that share a product (ranks.h): all of a vector of which each rank has computed its part.
+// Ranks that share a product (ranks.h) get all of a vector; each of them has computed a part.
 struct Gather {
   Ranks* ranks = nullptr;
   std::byte* data = nullptr;
   const std::vector<int64_t>* offsets = nullptr;  // bytes, [ranks + 1]; outlives the step
 };
 
-// The same ranks: the sums of what each of them has in these numbers, on all of them.
+// The same ranks get the sums of these numbers over all of them.
 struct Reduce {
   Ranks* ranks = nullptr;
   float* data = nullptr;
@@ -139,7 +139,7 @@ class Executor {
   // The same; seconds by the device's own clock, everything above included. A span that is timed again must hold the
   // same steps.
   virtual double time(std::span<const Step> steps) = 0;
-  // The same without a clock, and without waiting: what is run or timed next comes after it.
+  // As run(), without waiting: whatever is run or timed next comes after it.
   virtual void enqueue(std::span<const Step> steps) = 0;
   // The first of `bytes` bytes that differ at two places in the backend's memory, -1: none. Waits.
   virtual int64_t first_difference(const std::byte* one, const std::byte* other, int64_t bytes) {

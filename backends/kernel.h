@@ -124,7 +124,7 @@ using Args = std::variant<DecodeArgs, MatvecArgs, MatmulArgs, ChainArgs>;
 // one entry:
 //   struct DensePolicy : Policy { int rows; int loads; };
 //   constexpr DensePolicy kPolicies[] = {{{"rows4"}, 4, 8}, {{"rows1"}, 1, 8}};
-// Records and configurations call the name the kernel's tuning.
+// Records and configurations call the name the kernel's policy (`tuning` in older ones).
 struct Policy {
   std::string_view name;
   // The entry with its values; only for a policy that came from an array of that type.

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/pass_place.h"
-#include "backends/pass_plan.h"
-#include "backends/pass_steps.h"
+#include "backends/pass/pass_place.h"
+#include "backends/pass/pass_plan.h"
+#include "backends/pass/pass_steps.h"
 
 namespace ecmv::backends {
 namespace {
@@ -226,7 +226,7 @@ class StepPass final : public Pass {
   }
 
   PassPlan plan_;
-  std::unique_ptr<Executor> executor_;  // waits for what is still running when it goes
+  std::unique_ptr<Executor> executor_;  // waits for running work when it goes
   PassMemory memory_;
   PassKernels kernels_;
   PassSteps steps_;

@@ -1,7 +1,7 @@
 // Ranks: several processes, each with a device of its own, that share a product by the rows or the columns of its
 // matrices. Each has its part of every layer. What they exchange goes through this interface, of which an engine is one
 // implementation: MPI or sockets between CPUs (world.h), NCCL, RCCL or memory that devices map from each other between
-// GPUs (gpu/device_ranks.h). Passes hold it in steps and know nothing else of it.
+// GPUs (gpu/host/device_ranks.h). Passes hold it in steps and know nothing else of it.
 #pragma once
 
 #include <cstddef>

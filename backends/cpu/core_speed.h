@@ -28,7 +28,7 @@ struct CoreReading {
 void read_sensors(CoreReading& reading, const std::vector<int>& cores, const std::filesystem::path& root = "/");
 
 // Times the loops on all cores that this process may use. It takes 15 ms, 10 of them for clocks to rise from idling.
-// Times are medians, which a program that takes turns with us on a core does not move. Not within what is timed.
+// Times are medians, which a program that takes turns with us on a core does not move. Call it outside timed work.
 CoreReading read_cores();
 
 // A reading against those at the start of the run.

@@ -71,7 +71,7 @@ struct UnfusedMatvec : UnfusedProduct {
     });
   }
 };
-// Float products: more than a few tokens are packed once a call, into the scratch behind the tile.
+// Float products: more than a few tokens are packed once a call, into the scratch after the tile.
 struct UnfusedFloats : UnfusedProduct {
   PanelForm form;
   int batch;
@@ -110,8 +110,8 @@ float scale_number(datasets::ScaleType type, const std::byte* stored, int64_t in
   return type == f16 ? f16_number(bits) : bf16_number(bits);
 }
 
-// The same for elements with scales of groups of columns: a decoded tile becomes float32 numbers in a second tile
-// behind it. They are exact, so the product rounds as ever.
+// Elements with scales of groups of columns: a decoded tile becomes float32 numbers in a second tile after it. They are
+// exact, so the product rounds as ever.
 struct UnfusedScaledMatmul : UnfusedFloats {
   datasets::ScaleType scale_type;
   const std::byte* stored;

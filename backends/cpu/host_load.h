@@ -15,7 +15,7 @@ struct HostLoad {
   double waiting_s = 0;  // that threads of this process were ready to run and did not
   int64_t involuntary_switches = 0;
 };
-// Reads /proc, a file for each thread of this process: not within what is timed.
+// Reads /proc, a file for each thread of this process: call it outside timed work.
 HostLoad read_host_load();
 
 struct Disturbance {

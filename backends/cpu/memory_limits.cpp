@@ -43,7 +43,7 @@ struct Version {
 constexpr Version kV1 = {{"memory.limit_in_bytes", ""}, "memory.usage_in_bytes", "total_inactive_file "};
 constexpr Version kV2 = {{"memory.max", "memory.high"}, "memory.current", "inactive_file "};
 
-// What is left below the limits of one group. Cached files that nobody uses are given back when memory is wanted.
+// The memory left below the limits of one group. Cached files that nobody uses are given back when memory is wanted.
 int64_t left_in(const fs::path& folder, const Version& version) {
   int64_t limit = kNone;
   for (const std::string_view name : version.limits)

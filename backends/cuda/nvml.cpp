@@ -92,7 +92,7 @@ DeviceState read_nvml(const char* bus_id) {
 }
 
 std::string nvml_link(const char* one, const char* other) {
-  constexpr int kByNvlink = 2, kWrites = 1;  // what is asked of two devices; the answer is 0 where they can
+  constexpr int kByNvlink = 2, kWrites = 1;  // questions about two devices; the answer is 0 where they can
   constexpr unsigned kMostLinks = 36;
   const Library& library = cuda::library();
   Handle first = nullptr, second = nullptr;

@@ -54,7 +54,7 @@ struct QueuedCopy {
   int bytes, group;
 };
 
-// What is under way to one place: of one phase.
+// The bytes under way to one place in one phase.
 struct BulkPhase {
   std::vector<QueuedCopy> copies;
   int expected = -1, asked = 0;  // bytes
@@ -327,7 +327,7 @@ class Block {
     for (int t = 0; t < threads; ++t) lanes_[t].state = State::ready;
   }
 
-  // Says where the lanes [begin, end), of which some wait in vain, are.
+  // Says where the lanes [begin, end) are, some of which wait in vain.
   [[noreturn]] void report(int begin, int end) const {
     std::string sentence = "Divergent collective in block " + std::to_string(index_) + ":";
     for (int t = begin; t < end;) {

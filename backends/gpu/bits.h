@@ -1,4 +1,4 @@
-// Operations of one lane on the bytes and bits of registers, most of which devices have an instruction for: dot
+// Operations of one lane on the bytes and bits of registers; devices have an instruction for most of them: dot
 // products of four bytes, sums of bytes, byte permutation, funnel shifts, bit counts. The portable forms run in the
 // emulator and define what the others must compute.
 #pragma once
@@ -22,7 +22,7 @@ ECMV_GPU_DEVICE int32_t dot4(int32_t a, int32_t b, int32_t sum) {
 #endif
 }
 
-// The same with unsigned bytes in `a`.
+// dot4 with unsigned bytes in `a`.
 ECMV_GPU_DEVICE int32_t dot4_unsigned_signed(uint32_t a, int32_t b, int32_t sum) {
 #if defined(__HIP_DEVICE_COMPILE__) && defined(__HIP__)
   // No mixed product before gfx11: a = (a - 128) + 128.
@@ -47,7 +47,7 @@ ECMV_GPU_DEVICE void keep(int& number) {
 #endif
 }
 
-// The bits of if_one where the mask has ones, those of if_zero elsewhere.
+// The bits of if_one where the mask has ones, and of if_zero elsewhere.
 ECMV_GPU_DEVICE uint32_t select_bits(uint32_t mask, uint32_t if_one, uint32_t if_zero) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__)
   // nvcc makes two instructions of it where the mask is a constant.
@@ -150,7 +150,7 @@ ECMV_GPU_DEVICE uint32_t picked(const uint32_t (&words)[kCount], int k) {
   return word;
 }
 
-// Zero bits below the lowest one, of which there is one.
+// Zero bits below the lowest one; there is a one.
 ECMV_GPU_DEVICE int trailing_zeros(uint32_t bits) { return popcount(~bits & (bits - 1)); }
 
 // Zero bits above the highest one; 32 of 0.

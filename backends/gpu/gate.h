@@ -41,7 +41,7 @@ class Gate {
     (void)arrivals;
 #endif
   }
-  // By one lane, behind a barrier of its lane group.
+  // By one lane, after a barrier of its lane group.
   ECMV_GPU_DEVICE void arrive() const {
 #if defined(ECMV_GPU_HAS_BULK_COPIES)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(place_) : "memory");

@@ -90,7 +90,7 @@ inline void release_host(std::byte* data) {
 #endif
 }
 
-// Only the emulator knows what is where: it checks every access against these ranges.
+// Only the emulator knows which memory is used for what: it checks every access against these ranges.
 inline void name_range(const std::byte*, int64_t, const std::string&) {}
 inline void forget_range(const std::byte*) {}
 

@@ -139,7 +139,7 @@ ECMV_GPU_DEVICE void sync_first_threads(int threads) {
 }
 // Between two polls for what another block will write: the emulator lets the others run on.
 ECMV_GPU_DEVICE void pause() {}
-// The same for what another device will write.
+// As above for memory that another device will write.
 ECMV_GPU_DEVICE void pause_for_peers() {}
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

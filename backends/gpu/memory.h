@@ -19,7 +19,7 @@ using ::uint4;
 template <typename T>
 using Pointer = T*;
 
-// The same address as elements of another type; it must be aligned for that type wherever it is accessed.
+// The address as elements of another type; it must be aligned for that type wherever it is accessed.
 template <typename To, typename From>
 ECMV_GPU_BOTH Pointer<To> cast(From* pointer) {
   return reinterpret_cast<To*>(pointer);

@@ -17,7 +17,7 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 class OfferedMemory {
  public:
   explicit OfferedMemory(int64_t bytes) {
-    // What is mapped is whole pages of the device: nothing else may lie there.
+    // Whole pages of the device are mapped: nothing else may lie there.
     constexpr int64_t kPage = int64_t{2} << 20;
     bytes_ = (bytes + kPage - 1) / kPage * kPage;
 #if defined(__HIP_PLATFORM_AMD__)

@@ -1,5 +1,5 @@
 // A shared library that is used where it is installed: it is opened at run time and called through its C interface, so
-// that neither a build nor a machine without it needs it. What is missing is told as a sentence.
+// that neither a build nor a machine without it needs it. Whatever is missing is told as a sentence.
 #pragma once
 
 #include <dlfcn.h>
@@ -40,7 +40,7 @@ class InstalledLibrary {
     function = object_ == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(object_, symbol.c_str()));
     return function != nullptr;
   }
-  // The same for a function that the library cannot be used without.
+  // As find(), for a function that the library cannot be used without.
   template <typename Function>
   void take(Function& function, const std::string& symbol) {
     if (!find(function, symbol)) missing = without(symbol);

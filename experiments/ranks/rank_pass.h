@@ -1,4 +1,4 @@
-// Rank 0's view of what all ranks have: a layer of which each holds a part, and a pass that runs on all of them.
+// Rank 0's view of what all ranks have: a layer in parts, one on each of them, and a pass that runs on all.
 #pragma once
 
 #include <memory>

@@ -302,7 +302,7 @@ std::vector<json> RankTeam::tell(int ranks, const std::function<json(int rank)>&
     const json& answer = answers[static_cast<size_t>(rank)];
     return answer.is_object() && answer.contains("error");
   };
-  // What is done together ends on all at about the same time, or, where one fails, on the others never.
+  // A command that ranks do together ends on all at about the same time, or, where one fails, on the others never.
   const bool together = ranks > 1 && is_done_together(own);
   for (int rank = 1; rank < ranks; ++rank) {
     if (together)

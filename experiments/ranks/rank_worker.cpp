@@ -164,7 +164,7 @@ json RankWorker::act(const json& command) {
   throw std::logic_error("A rank does not know the command '" + what + "'.");
 }
 
-// All ranks of the world, whether they are among those of the device or not: a group is made by all together.
+// All ranks of the world make a group together, whether they share the device or not.
 json RankWorker::open(const json& command) {
   const int count = command.at("ranks");
   if (!ranks_.contains(count)) ranks_[count] = world_.first(count);
@@ -276,7 +276,7 @@ void put_back(json& node, std::span<const std::byte>& blobs) {
 
 }  // namespace
 
-// The library reads binary values byte by byte, and streams have gigabytes: they stand behind everything else.
+// The library reads binary values byte by byte, and streams have gigabytes: they stand after everything else.
 std::vector<std::byte> to_message(json content) {
   std::vector<json::binary_t> blobs;
   take_out(content, blobs);

@@ -38,7 +38,7 @@ class TileRegisters {
   static_assert(sizeof(Shapes) == 64);
 };
 
-// Rows of 64 bytes, each `stride` bytes behind the one before.
+// Rows of 64 bytes, each `stride` bytes after the one before.
 template <int kTile>
 inline void LoadTile(const void* from, int64_t stride) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");

@@ -43,7 +43,7 @@ HWY_INLINE hn::Vec<FloatD> LoadFirst(const typename Elements::Stored* HWY_RESTRI
   return Elements::Load(last);
 }
 
-// Where results go and whether they are added to what is there.
+// Where results go, and whether they are added to the values there.
 struct Products {
   float* y;        // of the first row and token
   int64_t stride;  // from token to token
@@ -102,7 +102,7 @@ HWY_INLINE void MatmulGroup(const typename Elements::Stored* HWY_RESTRICT w, int
 // Four rows times four tokens keep 16 sums: as many as there are registers at all before AVX-512.
 inline constexpr int kTokensAtOnce = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3 ? 2 : 4;
 
-// The same for any number of tokens. Not inlined: several forms of a kernel share it.
+// Any number of tokens. Not inlined: several forms of a kernel share it.
 template <class Elements, int kRows, int kPrefetchBytes>
 HWY_NOINLINE void MatmulRows(const typename Elements::Stored* HWY_RESTRICT w, int64_t stride, int64_t count,
                              const float* HWY_RESTRICT x, int64_t x_stride, int batch, Products out) {

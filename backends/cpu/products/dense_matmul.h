@@ -14,7 +14,7 @@ namespace ecmv::backends::cpu {
 // padded as MatmulArgs says.
 void dense_matmul_scalar(datasets::ElementType type, const std::byte* w, int64_t rows, int64_t cols, const float* x,
                          int64_t x_stride, int batch, float* y, int64_t y_stride);
-// The same through Highway, on the instruction set chosen at run time.
+// Through Highway, on the instruction set chosen at run time.
 void dense_matmul_simd(datasets::ElementType type, const std::byte* w, int64_t rows, int64_t cols, const float* x,
                        int64_t x_stride, int batch, float* y, int64_t y_stride);
 

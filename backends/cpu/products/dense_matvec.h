@@ -8,7 +8,7 @@ namespace ecmv::backends::cpu {
 // y[0..rows) = W x, W [rows, cols] int8 row-major, x [cols] padded with kVectorPaddingBytes zeros. Portable C++.
 void dense_matvec_scalar(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t* y);
 
-// The same through Highway, on the instruction set chosen at run time.
+// Through Highway, on the instruction set chosen at run time.
 void dense_matvec_simd(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t* y);
 
 // Reads all bytes once and returns their sum: the read-bandwidth measurement. Methods differ in streams and

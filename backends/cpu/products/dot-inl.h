@@ -66,7 +66,7 @@ HWY_INLINE hn::Vec<DotD32> DotAccumulate(hn::Vec<DotD8> w, const DotX& x, hn::Ve
 #endif
 }
 
-// The same with weights already stored as w + 128 (0..255): the sum of (w + 128) . x on every target.
+// For weights already stored as w + 128 (0..255): the sum of (w + 128) . x on every target.
 HWY_INLINE hn::Vec<DotD32> DotAccumulateBiased(hn::Vec<DotDU8> biased, const DotX& x, hn::Vec<DotD32> acc) {
   const DotD32 d32;
 #if HWY_ARCH_X86

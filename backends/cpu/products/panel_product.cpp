@@ -74,7 +74,7 @@ struct PairDots {
 };
 #endif
 
-// What is asked for while a panel is multiplied: the lines of its successor.
+// Asks for the lines of a panel's successor while the panel is multiplied.
 struct Ahead {
   const std::byte* first = nullptr;  // null: nothing
   int64_t row_bytes = 0;

@@ -70,7 +70,7 @@ void add_panels(PanelForm form, const PanelRows& rows, const PackedTokens& token
 // y[t * y_stride + r] = the sums.
 void store_sums(const PanelSums& sums, int64_t rows, int batch, float* y, int64_t y_stride);
 
-// The same as kernels of codecs that store rows as they are.
+// Panels as kernels of codecs that store rows as they are.
 struct PanelPolicy : Policy {
   PanelForm form;
 };

@@ -69,8 +69,8 @@ struct UnfusedMatmul : UnfusedProduct {
   }
 };
 
-// The same for elements with scales of groups of columns, in three launches: decoded elements become float32 numbers
-// behind them, which are exact, so the product rounds as ever. It writes and reads four more bytes an element.
+// Elements with scales of groups of columns, in three launches: decoded elements become float32 numbers after them,
+// which are exact, so the product rounds as ever. It writes and reads four more bytes an element.
 struct UnfusedScaledMatmul : UnfusedProduct {
   GroupScales scales;
   int64_t numbers_offset;

@@ -45,7 +45,7 @@ struct StripScales {
     ECMV_GPU_UNROLL
     for (int i = 0; i < 2 * kPairs; ++i) rows[i] = (8 * i < left ? 8 * i : left) * scales.row_scales;
   }
-  // Those of the columns from `col` on; of columns that do not exist those of the last one.
+  // The scales of the columns from `col` on; columns that do not exist have the last one's.
   ECMV_GPU_DEVICE void load(int col) {
     ECMV_GPU_UNROLL
     for (int strip = 0; strip < kStrips; ++strip) {

@@ -29,8 +29,7 @@ auto token_parts(int batch, int most, PlanOf plan_of) -> TokenParts<decltype(pla
   return parts;
 }
 
-// The same where a batch that does not fit is halved until it does. A plan for too many tokens has no bytes; one token
-// fits.
+// Halves a batch that does not fit until it does. A plan for too many tokens has no bytes; one token fits.
 template <typename PlanOf>
 auto halved_token_parts(int batch, PlanOf plan_of) {
   int most = batch;

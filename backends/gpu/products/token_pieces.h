@@ -51,7 +51,7 @@ struct TokenPiece {
       }
     }
   }
-  // The same by four lane groups, with the blocks of a slice; `col` is the piece's first one in the slice.
+  // By four lane groups, with the blocks of a slice; `col` is the piece's first one in the slice.
   template <int kTokenTiles>
   ECMV_GPU_DEVICE void multiply_together(const Elements& elements, Pointer<const std::byte> slice, int col,
                                          float (&sums)[2][kTokenTiles][4]) const {
@@ -70,7 +70,7 @@ struct TokenPiece {
   }
 };
 
-// A lane group's place in its block, and the block's among those with the same rows.
+// A lane group's place in its block, and the block's place among the blocks with the same rows.
 struct PartOfRows {
   int part, parts, row_group, row_groups, share;
   int64_t row_block;

@@ -1,7 +1,7 @@
 // Products with tokens of which several thread blocks, the shares, take some of the columns each and more rows in
 // return. Each multiprocessor reads all tokens of its columns: with 64 tokens and 16384 columns 2 MB, 277 MB together
 // on an H200, as much as int8 weights of 16384 rows. Four shares read a quarter of that. What the shares sum up lies in
-// scratch [shares, batch, rows]; a launch behind the product adds it in the order of the shares.
+// scratch [shares, batch, rows]; a launch after the product adds it in the order of the shares.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,7 @@ ECMV_GPU_KERNEL void add_shares(Pointer<const float> sums, int shares, int64_t c
   }
 }
 
-// The launch behind a product of `shares`, which stored its sums at `scratch`: y [batch, rows], `count` numbers.
+// The launch after a product of `shares`, which stored its sums at `scratch`: y [batch, rows], `count` numbers.
 inline void enqueue_add_shares(void* stream, const std::byte* scratch, int shares, int64_t count, float* y,
                                int compute_units, bool early) {
   if (shares <= 1) return;

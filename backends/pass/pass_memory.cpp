@@ -1,5 +1,5 @@
 // See pass_memory.h.
-#include "backends/pass_memory.h"
+#include "backends/pass/pass_memory.h"
 
 #include <algorithm>
 #include <cstring>

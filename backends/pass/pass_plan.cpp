@@ -1,5 +1,5 @@
 // See pass_plan.h.
-#include "backends/pass_plan.h"
+#include "backends/pass/pass_plan.h"
 
 #include <algorithm>
 #include <stdexcept>

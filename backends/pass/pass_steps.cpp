@@ -1,5 +1,5 @@
 // See pass_steps.h.
-#include "backends/pass_steps.h"
+#include "backends/pass/pass_steps.h"
 
 #include "backends/activations.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/pass_plan.h"
+#include "backends/pass/pass_plan.h"
 
 namespace ecmv::backends {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/pass_memory.h"
+#include "backends/pass/pass_memory.h"
 
 namespace ecmv::backends {
 
