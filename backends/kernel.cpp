@@ -1,5 +1,7 @@
-// What every kernel table needs, also those inside plugins.
+// What kernel tables and devices need everywhere, plugins included.
 #include "backends/kernel.h"
+
+#include "backends/pass.h"
 
 namespace ecmv::backends {
 
@@ -29,6 +31,8 @@ const Policy& chosen_policy(const Kernel& kernel, const CompressedView& matrix, 
     if (kernel.refuses(matrix, device, policy).empty()) return policy;
   return kernel.policies[0];
 }
+
+std::unique_ptr<Pass> Device::prepare(const PassPlan&) { return nullptr; }
 
 std::string refuses_nothing(const CompressedView&, const DeviceInfo&, const Policy&) { return {}; }
 

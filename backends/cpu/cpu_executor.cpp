@@ -110,8 +110,8 @@ float scale_number(datasets::ScaleType type, const std::byte* stored, int64_t in
   return type == f16 ? f16_number(bits) : bf16_number(bits);
 }
 
-// The same for elements with scales of groups of columns: a decoded tile becomes float32 numbers in a second tile behind
-// it. They are exact, so the product rounds as ever.
+// The same for elements with scales of groups of columns: a decoded tile becomes float32 numbers in a second tile
+// behind it. They are exact, so the product rounds as ever.
 struct UnfusedScaledMatmul : UnfusedFloats {
   datasets::ScaleType scale_type;
   const std::byte* stored;

@@ -26,10 +26,10 @@ backends::BoundKernel bind_plain_rows(const backends::Policy& policy, const Elem
                                             batch, place.device());
 }
 
-template <typename Elements>
+template <typename Elements, const auto& kPolicies>
 backends::BoundKernel bind_plain_tokens(const backends::Policy& policy, backends::Layers layers, int batch,
                                         backends::Place& place) {
-  return bind_plain_rows<gpu::kTokenPolicies>(policy, Elements{}, *layers[0].matrix, batch, place);
+  return bind_plain_rows<kPolicies>(policy, Elements{}, *layers[0].matrix, batch, place);
 }
 template <typename Elements>
 std::string refuses_plain_tokens(const CompressedView& matrix, const backends::DeviceInfo& device,
@@ -37,12 +37,12 @@ std::string refuses_plain_tokens(const CompressedView& matrix, const backends::D
   return gpu::why_no_token_product<Elements>(policy.as<gpu::TokenPolicy>(), matrix.shape, device);
 }
 
-template <typename Elements>
+template <typename Elements, const auto& kPolicies>
 inline constexpr backends::Kernel kPlainTokens = {.op = backends::Op::matmul,
                                                   .variant = "tokens",
-                                                  .policies = gpu::kTokenPolicies,
+                                                  .policies = kPolicies,
                                                   .activations = backends::Activations::bf16,
                                                   .refuses = refuses_plain_tokens<Elements>,
-                                                  .bind = bind_plain_tokens<Elements>};
+                                                  .bind = bind_plain_tokens<Elements, kPolicies>};
 
 }  // namespace ecmv::codecs::modelling::ECMV_GPU_NAMESPACE

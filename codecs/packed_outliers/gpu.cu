@@ -286,8 +286,8 @@ Multiply product(const backends::CompressedView& view, const backends::DeviceInf
 }
 
 // Waves that multiply, KiB of each one's ring, thread blocks that must fit on a multiprocessor. Each is the fastest for
-// some widths and sizes on an H200: the first in most published settings, the second at 5120 and 12288, the third at
-// 4096.
+// some widths and sizes on H100 and H200: the first in most published settings, the second at 5120 and 12288, the third
+// at 4096.
 struct ProductPolicy : backends::Policy {
   Multiply (*product)(const backends::CompressedView&, const backends::DeviceInfo&);
 };

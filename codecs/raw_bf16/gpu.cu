@@ -112,7 +112,7 @@ constexpr backends::Kernel kKernels[] = {
     plain::kPlainCopy,
     {.op = Op::matmul, .variant = "tuned", .policies = kTunedPolicies, .bind = bind_tuned},
     {.op = Op::matmul, .variant = "blas", .policies = kBlasPolicies, .refuses = blas_refuses, .bind = bind_blas},
-    plain::kPlainTokens<gpu::Bf16Elements>,
+    plain::kPlainTokens<gpu::Bf16Elements, gpu::kBf16TokenPolicies>,
     {.op = Op::matmul,
      .variant = "blas",
      .policies = kBlasPolicies,

@@ -4,9 +4,11 @@
 namespace ecmv::codecs::raw_f8::ECMV_GPU_NAMESPACE {
 namespace {
 
+namespace gpu = backends::gpu;
 namespace plain = modelling::ECMV_GPU_NAMESPACE;
 
-constexpr backends::Kernel kKernels[] = {plain::kPlainCopy, plain::kPlainTokens<backends::gpu::F8Elements>};
+constexpr backends::Kernel kKernels[] = {plain::kPlainCopy,
+                                         plain::kPlainTokens<gpu::F8Elements, gpu::kF8TokenPolicies>};
 
 }  // namespace
 

@@ -173,12 +173,13 @@ constexpr ChainPolicy chain_policy(std::string_view name) {
           {launch_chain<Form, 1>, launch_chain<Form, 2>, launch_chain<Form, 4>, launch_chain<Form, kMostSteps>}};
 }
 // Slices x parts of a block's waves that multiply, chunks a lane and step where more than one, steps in a wave's ring,
-// and of these at most on their way. From 4096 to 16384 on an H200 the first is within 2 % of the fastest of all
+// and of these at most on their way. From 4096 to 16384 on an H100 the first is within 2 % of the fastest of all
 // kernels; at 4096 the second or third is up to 2 % faster, at 8192 on an H100 the third.
 constexpr ChainPolicy kChainPolicies[] = {
     chain_policy<ChainForm<4, 2, 6, 2, 2>>("waves4x2_wide2_ring6_flight2"),
     chain_policy<ChainForm<2, 4, 12, 1, 3>>("waves2x4_ring12_flight3"),
     chain_policy<ChainForm<8, 1, 12, 1, 4>>("waves8x1_ring12_flight4"),
+    chain_policy<ChainForm<2, 2, 3, 1, 2>>("waves2x2_ring3_flight2"),
 };
 
 int64_t quads_of(datasets::Shape shape) { return (shape.rows + kQuad - 1) / kQuad; }
@@ -295,7 +296,7 @@ constexpr backends::Kernel kKernels[] = {
      .bind = bind_chain},
     {.op = Op::matvec, .variant = "block_per_row", .refuses = refuses, .bind = bind_block_per_row},
     {.op = Op::matvec, .variant = "blas", .policies = kBlasPolicies, .refuses = blas_refuses, .bind = bind_blas},
-    plain::kPlainTokens<gpu::Int8Elements>,
+    plain::kPlainTokens<gpu::Int8Elements, gpu::kInt8TokenPolicies>,
     {.op = Op::matmul,
      .variant = "scaled_tokens",
      .policies = gpu::kScaledTokenPolicies,

@@ -59,8 +59,7 @@ MemoryImage covariance(uint64_t seed) {
       for (int k = 0; k < samples; ++k) sum += data[k * columns + i] * data[k * columns + j];
       covariance[i * columns + j] = covariance[j * columns + i] = sum / (samples - 1);
     }
-  image.capture("centred", data);
-  image.capture("covariance", covariance);
+  image.capture("centred", data, "covariance", covariance);
   return image;
 }
 
@@ -94,8 +93,7 @@ MemoryImage fft(uint64_t seed) {
       data[2 * i] +=
           twiddle[2 * (static_cast<int64_t>(i) * tone % (n / 2))] + static_cast<double>(random.below(64)) / 1024;
   MemoryImage image;
-  image.capture("twiddle", twiddle);
-  image.capture("signal", data);
+  image.capture("twiddle", twiddle, "signal", data);
   for (int half = n / 2; half >= 1; half /= 2)
     for (int block = 0; block < n; block += 2 * half)
       for (int k = 0; k < half; ++k) {
@@ -145,9 +143,7 @@ MemoryImage nbody(uint64_t seed) {
         velocity[axis][i] += 0.01f * force[axis][i];
         position[axis][i] += 0.01f * velocity[axis][i];
       }
-      image.capture("position", position[axis]);
-      image.capture("velocity", velocity[axis]);
-      image.capture("force", force[axis]);
+      image.capture("position", position[axis], "velocity", velocity[axis], "force", force[axis]);
     }
     image.capture("mass", mass);
   }

@@ -43,8 +43,7 @@ MemoryImage radix_sort(uint64_t seed) {
     std::swap(keys, next_keys);
     std::swap(positions, next_positions);
     if (pass % 2 == 0) continue;
-    image.capture("keys", keys);
-    image.capture("positions", positions);
+    image.capture("keys", keys, "positions", positions);
   }
   return image;
 }

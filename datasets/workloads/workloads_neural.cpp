@@ -68,9 +68,7 @@ MemoryImage quantised_mlp(uint64_t seed) {
         for (int col = 0; col < width; ++col) sum += w[row * width + col] * activations[b * width + col];
         next[b * width + row] = static_cast<uint8_t>(std::clamp(sum / 320, 0, 255));
       }
-    image.capture("weights", w);
-    image.capture("activations", activations);
-    image.capture("sums", sums);
+    image.capture("weights", w, "activations", activations, "sums", sums);
     activations = std::move(next);
   }
   return image;

@@ -17,11 +17,7 @@ struct SparseRows {
       y[row] = sum;
     }
   }
-  void capture(MemoryImage& image) const {
-    image.capture("row_begin", row_begin);
-    image.capture("column", column);
-    image.capture("value", value);
-  }
+  void capture(MemoryImage& image) const { image.capture("row_begin", row_begin, "column", column, "value", value); }
 };
 
 // The five-point Laplacian of a grid; `conductivity` of an edge scales it.
@@ -64,8 +60,7 @@ MemoryImage spmv(uint64_t seed) {
   }
   MemoryImage image;
   rows.capture(image);
-  image.capture("x", x);
-  image.capture("y", y);
+  image.capture("x", x, "y", y);
   return image;
 }
 
@@ -94,9 +89,7 @@ MemoryImage conjugate_gradient(uint64_t) {
     for (size_t i = 0; i < n; ++i) p[i] = r[i] + beta * p[i];
     rr = next;
     if (iteration != 10 && iteration != 60) continue;
-    image.capture("x", x);
-    image.capture("r", r);
-    image.capture("p", p);
+    image.capture("x", x, "r", r, "p", p);
   }
   return image;
 }
@@ -124,8 +117,7 @@ MemoryImage spmm(uint64_t seed) {
       for (int k = 0; k < width; ++k) product[row * width + k] += rows.value[i] * dense[rows.column[i] * width + k];
   MemoryImage image;
   rows.capture(image);
-  image.capture("dense", dense);
-  image.capture("product", product);
+  image.capture("dense", dense, "product", product);
   return image;
 }
 

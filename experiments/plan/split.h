@@ -11,11 +11,7 @@
 
 namespace ecmv::experiments {
 
-struct LayerSplit {
-  backends::Split how = backends::Split::rows_gathered;
-  std::vector<int64_t> begins = {};  // rows, or columns, at which the ranks' parts begin, [ranks + 1]
-  int ranks() const { return static_cast<int>(begins.size()) - 1; }
-};
+using backends::LayerSplit;
 
 // Columns are split at multiples of this, so that rows of a part begin and end where loads do.
 inline constexpr int64_t kColsOfPart = 64;

@@ -161,8 +161,8 @@ Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, 
   admitted.upload = upload_to(device, layers, kernel.pairs);
   for (const auto& matrix : *admitted.upload) plan.layers.push_back(matrix.get());
   admitted.pass = options_.prepare(device, plan);
-  if (const auto* ranks = dynamic_cast<const RankDevice*>(&device))
-    fill_ranks(admitted.record, *ranks, layers.splits, admitted.reference);
+  if (const backends::SharedDevice* shared = device.shared())
+    fill_ranks(admitted.record, *shared, layers.splits, admitted.reference);
   return {};
 }
 
@@ -194,8 +194,8 @@ Outcome Admission::prepare_step(AdmittedCase& admitted, const LayersOrParts& lay
       chosen.kernels, [](const backends::ChosenKernel& one) { return one.kernel->op == Op::decode; });
   plan.kernels = std::move(chosen.kernels);
   admitted.pass = options_.prepare(*admitted.device, plan);
-  if (const auto* ranks = dynamic_cast<const RankDevice*>(admitted.device))
-    fill_ranks(admitted.record, *ranks, layers.splits, admitted.reference);
+  if (const backends::SharedDevice* shared = admitted.device->shared())
+    fill_ranks(admitted.record, *shared, layers.splits, admitted.reference);
   return {};
 }
 
@@ -232,14 +232,11 @@ size_t count_of(const LayersOrParts& layers) {
 }
 
 Upload upload_layer(backends::Device& device, const LayersOrParts& layers, size_t layer, size_t copies) {
-  const std::vector<backends::CompressedMatrix>& encoded = layers.encoded->layers;
-  if (auto* ranks = dynamic_cast<RankDevice*>(&device)) {
-    const auto count = static_cast<size_t>(ranks->ranks());  // of each layer, one after the other
-    return ranks->upload_parts(std::span(encoded).subspan(layer * count, count), layers.splits[layer], copies);
-  }
-  Upload uploads;
-  for (size_t copy = 0; copy < copies; ++copy) uploads.push_back(device.upload(encoded[layer]));
-  return uploads;
+  const std::span<const backends::CompressedMatrix> encoded = layers.encoded->layers;
+  if (layers.splits.empty()) return device.upload_layer(encoded.subspan(layer, 1), {}, copies);
+  const LayerSplit& split = layers.splits[layer];
+  const auto count = static_cast<size_t>(split.ranks());  // of each layer, one after the other
+  return device.upload_layer(encoded.subspan(layer * count, count), split, copies);
 }
 
 std::string place_of_uploads(const backends::Device& device, bool pairs) {

@@ -185,7 +185,7 @@ void fill_device(reports::CaseRecord& record, const backends::Device& device) {
   if (info.clock_hz > 0) record.kernel.highest_clock_hz = info.clock_hz;
 }
 
-void fill_ranks(reports::CaseRecord& record, const RankDevice& device, std::span<const LayerSplit> splits,
+void fill_ranks(reports::CaseRecord& record, const backends::SharedDevice& shared, std::span<const LayerSplit> splits,
                 const Reference& reference) {
   const int64_t bytes_of_row = reports::has_tokens(record) ? 4 * record.kernel.batch : 1;
   ExchangedBytes all;
@@ -196,15 +196,14 @@ void fill_ranks(reports::CaseRecord& record, const RankDevice& device, std::span
     all.reduced += own.reduced;
     all.exchanges += own.exchanges;
   }
-  record.ranks.count = device.ranks();
-  record.ranks.hosts = RankTeam::get()->hosts(device.ranks());
-  record.ranks.library = device.library();
+  record.ranks.count = shared.ranks;
+  record.ranks.hosts = RankTeam::get()->hosts(shared.ranks);
+  record.ranks.library = shared.library;
   record.ranks.connected_by = RankTeam::get()->library();
-  record.ranks.devices = device.devices();
-  record.ranks.links = device.links();
-  record.ranks.bound = device.bound();
-  // All devices together.
-  if (!device.devices().empty()) record.kernel.compute_units *= device.ranks();
+  record.ranks.devices = shared.devices;
+  record.ranks.links = shared.links;
+  record.ranks.bound = shared.bound;
+  if (!shared.devices.empty()) record.kernel.compute_units *= shared.ranks;  // all devices together
   record.ranks.exchanges = all.exchanges;
   if (reference.layers() == 0) return;
   const auto layers = static_cast<double>(reference.layers());

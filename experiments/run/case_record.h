@@ -18,8 +18,7 @@
 
 namespace ecmv::experiments {
 
-class RankDevice;
-struct LayerSplit;
+using backends::LayerSplit;
 
 // The facts before anything ran.
 reports::CaseRecord describe_case(const Case& one, const std::string& experiment, const std::string& run_id);
@@ -36,7 +35,7 @@ void fill_distortion(reports::CaseRecord& record, const datasets::Distortion& di
 std::string device_label(const backends::Device& device);
 void fill_device(reports::CaseRecord& record, const backends::Device& device);
 // Who shares the layers, and how many bytes they exchange. `splits` of every matrix.
-void fill_ranks(reports::CaseRecord& record, const RankDevice& device, std::span<const LayerSplit> splits,
+void fill_ranks(reports::CaseRecord& record, const backends::SharedDevice& shared, std::span<const LayerSplit> splits,
                 const Reference& reference);
 void fill_check(reports::CaseRecord& record, const OutputCheck& check);
 // Cache class: "resident" while a pass touches less than 4 x the last-level cache.

@@ -35,7 +35,7 @@ struct RunOptions {
   backends::cpu::CoreWatch* cores = nullptr;  // looked at while cases are measured; nullptr: not
   // Where devices and passes come from; tests put failing ones there.
   DevicePool::Open open_device = experiments::open_device;
-  PreparePass prepare = prepare_pass;
+  PreparePass prepare = backends::prepare;
 };
 
 struct RunSummary {

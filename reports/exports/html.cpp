@@ -311,7 +311,7 @@ std::string warnings_html(const std::vector<std::string>& warnings) {
   return fmt::format("<div class=\"warnings\">{}{}</div>\n", shown, list);
 }
 
-std::string section_html(const Section& section) {
+std::string section_html(const PageSection& section) {
   std::size_t rows = 0;
   for (const Table& table : section.tables) rows += table.rows.size();
   const std::string count = rows > 0                  ? fmt::format("{} rows", rows)
@@ -347,7 +347,7 @@ std::string to_html(const Page& page) {
   if (!page.more.empty()) html += fmt::format("<p class=\"more\">{}</p>\n", bold_html(page.more));
   html += "</header>\n" + warnings_html(page.warnings) + figures_html(page.lead_figures);
   if (page.lead_figures.empty()) html += "<p class=\"quiet\">There are too few verified cases for a figure.</p>\n";
-  for (const Section& section : page.sections) html += section_html(section);
+  for (const PageSection& section : page.sections) html += section_html(section);
   html += "<script type=\"application/json\" id=\"records\">[";
   for (std::size_t i = 0; i < page.json_lines.size(); ++i)
     html += (i ? ",\n" : "\n") + json_escaped(page.json_lines[i]);

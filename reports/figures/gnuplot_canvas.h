@@ -40,11 +40,11 @@ std::string quoted_tick(const std::string& text);
 std::string shortened(const std::string& text, std::size_t most);
 
 // Where a value lies along an axis, 0 to 1.
-double place(const Axis& axis, double value);
+double place(const PlotAxis& axis, double value);
 double width_and_gap(const std::string& tick);
 // Range, ticks and scale; a tick whose text would run into the one before has none. Of x also the name: that of y is
 // written above the axis, where it takes no width.
-void set_axis(std::string& script, char name, const Axis& axis, const Canvas& canvas);
+void set_axis(std::string& script, char name, const PlotAxis& axis, const Canvas& canvas);
 // Fonts 0, 1 and 2 have the sizes kTitle, kBase and kSmall.
 void set_text(std::string& script, const std::string& text, const std::string& at, std::string_view color, int font,
               const char* more = "");

@@ -19,7 +19,7 @@ std::string quantiser_and_codec(const CaseRecord& r) {
 }
 
 // No code of independent Gaussian weights has fewer bits than this at that distance.
-Series gaussian_bound(const Axis& bits, double most_decibels) {
+Series gaussian_bound(const PlotAxis& bits, double most_decibels) {
   const double first = std::max(bits.min, 0.0), last = std::min(bits.max, most_decibels / kDecibelsOfBit);
   return {"Gaussian bound",
           "6.02 dB a bit",

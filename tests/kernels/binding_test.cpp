@@ -93,8 +93,8 @@ std::string heap_violation(backends::Device& device, const backends::Kernel& ker
   return left >= kBindings * 16 ? "A binding leaves " + std::to_string(left / kBindings) + " bytes on the heap." : "";
 }
 
-// Tokens of the first and of the second binding of a matmul: a body that looks up its batch, or what was planned for it,
-// where the other binding left its own, multiplies too few tokens.
+// Tokens of the first and of the second binding of a matmul: a body that looks up its batch, or what was planned for
+// it, where the other binding left its own, multiplies too few tokens.
 constexpr std::array<int, 2> kBatches = {3, 1};
 
 // Results while both bindings are alive, with scratch and exchanged words wiped before each run; "" if they are right.

@@ -91,6 +91,28 @@ std::map<PolicyName, Evidence> evidence_below(const std::filesystem::path& folde
   return evidence_of(cases);
 }
 
+void add_earlier(const std::string& csv, const std::set<PolicyName>& build, std::map<PolicyName, Evidence>& evidence) {
+  std::map<std::string, Evidence> earlier;
+  std::istringstream stream(csv);
+  for (std::string line; std::getline(stream, line);) {
+    if (line.empty() || line.starts_with("#")) continue;
+    std::istringstream cells(line);
+    std::string name, cases, nearest, run;
+    std::getline(cells, name, ',') && std::getline(cells, cases, ',') && std::getline(cells, nearest, ',') &&
+        std::getline(cells, run);
+    earlier[name] = {std::stoi(cases), std::stod(nearest), run};
+  }
+  for (const PolicyName& name : build) {
+    const auto found = earlier.find(name.text());
+    if (found == earlier.end()) continue;
+    Evidence& known = evidence[name];
+    known.cases = std::max(known.cases, found->second.cases);  // some records may be in both
+    if (found->second.nearest >= known.nearest) continue;
+    known.nearest = found->second.nearest;
+    known.nearest_run = found->second.nearest_run;
+  }
+}
+
 std::set<PolicyName> policies_of_build() {
   std::set<PolicyName> names;
   for (const codecs::CodecEntry& entry : codecs::all_codecs()) {
@@ -113,18 +135,31 @@ bool KeptPolicy::covers(const PolicyName& name) const {
   return words.size() <= all.size() && std::equal(words.begin(), words.end(), all.begin());
 }
 
+bool KeptPolicy::excuses(const PolicyName& name, Verdict verdict,
+                         const std::map<PolicyName, Evidence>& evidence) const {
+  if (!covers(name)) return false;
+  if (kind == Kind::slower) return verdict == Verdict::slower;
+  if (kind == Kind::not_measured) return verdict == Verdict::not_measured;
+  PolicyName other = name;
+  other.product.codec = reason;
+  return judge(other, evidence, 2) == Verdict::near_best;
+}
+
 std::vector<KeptPolicy> parse_kept(const std::string& text) {
+  static const std::map<std::string, KeptPolicy::Kind> kinds = {{"slower", KeptPolicy::Kind::slower},
+                                                                {"not measured", KeptPolicy::Kind::not_measured},
+                                                                {"shared", KeptPolicy::Kind::shared}};
   std::vector<KeptPolicy> kept;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) {
     if (line.empty() || line.starts_with("#")) continue;
     const std::size_t kind_end = line.find(':'), name_end = line.find(':', kind_end + 1);
-    const std::string kind = line.substr(0, kind_end);
-    if (name_end == std::string::npos || (kind != "slower" && kind != "not measured"))
+    const auto kind = kinds.find(line.substr(0, kind_end));
+    if (name_end == std::string::npos || kind == kinds.end())
       throw std::runtime_error("\"" + line +
-                               "\" is neither \"slower: NAME: REASON\" nor \"not measured: NAME: REASON\"");
+                               "\" is not \"KIND: NAME: REASON\"; kinds are slower, not measured and shared");
     KeptPolicy& entry = kept.emplace_back();
-    entry.slower = kind == "slower";
+    entry.kind = kind->second;
     entry.words = words_of(line.substr(kind_end + 1, name_end - kind_end - 1));
     entry.reason = line.substr(std::min(line.size(), name_end + 2));
     if (entry.words.size() < 3 || entry.reason.empty())

@@ -15,7 +15,7 @@ namespace ecmv::tests {
 
 // A policy is believed to be of use where it was within this of the fastest, and there is evidence from so many cases.
 inline constexpr double kNearBest = 1.02;
-inline constexpr int kEnoughCases = 3;
+inline constexpr int kEnoughCases = 2;
 
 // One product of a codec on one kind of backend ("scalar", "simd", "gpu"): its policies compete with each other.
 struct Product {
@@ -41,22 +41,27 @@ std::map<PolicyName, Evidence> evidence_of(std::span<const reports::CaseRecord> 
 // From all record files below `folder`.
 std::map<PolicyName, Evidence> evidence_below(const std::filesystem::path& folder);
 
+// Adds earlier_records.csv: evidence from records that are not published any more, for the policies of `build`.
+void add_earlier(const std::string& csv, const std::set<PolicyName>& build, std::map<PolicyName, Evidence>& evidence);
+
 // The policies of all kernels of this build. GPU kernels are those of any GPU backend, the emulator included.
 std::set<PolicyName> policies_of_build();
-
-// A line of kept.txt: policies that stay without evidence, and why.
-struct KeptPolicy {
-  bool slower = false;             // measured and never near the best; otherwise not measured
-  std::vector<std::string> words;  // that the policy's name begins with
-  std::string reason;
-  bool covers(const PolicyName& name) const;
-};
-// Throws std::runtime_error for a line that is no entry.
-std::vector<KeptPolicy> parse_kept(const std::string& text);
 
 enum class Verdict { near_best, slower, not_measured, without_rival };
 
 // `rivals`: how many policies the build has for the product, itself included.
 Verdict judge(const PolicyName& name, const std::map<PolicyName, Evidence>& evidence, int rivals);
+
+// A line of kept.txt: policies that stay without evidence, and why.
+struct KeptPolicy {
+  enum class Kind { slower, not_measured, shared } kind;
+  std::vector<std::string> words;  // that the policy's name begins with
+  std::string reason;              // of a shared one the codec
+  bool covers(const PolicyName& name) const;
+  // Whether it excuses a policy with that verdict: a shared one if the policy is near the best for the other codec.
+  bool excuses(const PolicyName& name, Verdict verdict, const std::map<PolicyName, Evidence>& evidence) const;
+};
+// Throws std::runtime_error for a line that is no entry.
+std::vector<KeptPolicy> parse_kept(const std::string& text);
 
 }  // namespace ecmv::tests

@@ -1,6 +1,6 @@
 // See panel_product.h. 32 rows are a slab: for each piece of its columns two panels of 16 rows are made and
-// multiplied, so that the piece's packed tokens are read from the first-level cache more than once; sums rest in a small
-// buffer between the pieces. By AMX: tile_product-inl.h.
+// multiplied, so that the piece's packed tokens are read from the first-level cache more than once; sums rest in a
+// small buffer between the pieces. By AMX: tile_product-inl.h.
 #include "backends/cpu/products/panel_product.h"
 
 #include <algorithm>
@@ -260,8 +260,8 @@ struct PairsOfFloats {  // numbers of bf16, the upper halves
   }
 };
 
-// Transposes blocks of four tokens by four steps, in all `packed_steps`; tokens past the batch and fours of steps past the
-// tokens are zeros.
+// Transposes blocks of four tokens by four steps, in all `packed_steps`; tokens past the batch and fours of steps past
+// the tokens are zeros.
 template <class Load>
 HWY_INLINE void Pack(const Load& load, int64_t x_stride, int batch, int64_t steps, int64_t packed_steps,
                      uint32_t* HWY_RESTRICT packed) {
@@ -321,8 +321,8 @@ std::string why_not(PanelForm form) {
   return "This CPU lacks AVX512-BF16, the instruction that multiplies pairs of bf16.";
 }
 
-// AMX adds 16 exact products to each of two sums that begin at zero, and the sum of these to the result: sums of float32
-// in some order, which round to nearest (Intel's manual, TDPBF16PS).
+// AMX adds 16 exact products to each of two sums that begin at zero, and the sum of these to the result: sums of
+// float32 in some order, which round to nearest (Intel's manual, TDPBF16PS).
 ProductRounding panel_rounding(PanelForm form) {
   return {.flushes_subnormals = form == PanelForm::avx512_bf16 || form == PanelForm::amx};
 }

@@ -1,7 +1,7 @@
-// Y = W X for batches of tokens in float32, some rows by up to two vectors of tokens in registers. The tokens are packed
-// once a call, so that one load gives a column of many of them; rows become panels of a few KiB in the first-level
-// cache, of which one weight is broadcast after the other. No sum is added across a vector. Through Highway, on the
-// instruction set chosen at run time.
+// Y = W X for batches of tokens in float32, some rows by up to two vectors of tokens in registers. The tokens are
+// packed once a call, so that one load gives a column of many of them; rows become panels of a few KiB in the
+// first-level cache, of which one weight is broadcast after the other. No sum is added across a vector. Through
+// Highway, on the instruction set chosen at run time.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +26,12 @@ inline constexpr int kFewTokens = 2;
 // Why a form does not run on the chosen instruction set, as a sentence; "" if it does.
 std::string why_not(PanelForm form);
 
-// Whether a form multiplies elements of a type: pairs are of bf16, amx also of the types of a byte, which bf16 holds exactly.
+// Whether a form multiplies elements of a type: pairs are of bf16, amx also of the types of a byte, which bf16 holds
+// exactly.
 bool takes(PanelForm form, datasets::ElementType type);
 
-// The fastest one for such elements and tokens of bf16: an instruction for pairs, or without it floats, which are as fast.
+// The fastest one for such elements and tokens of bf16: an instruction for pairs, or without it floats, which are as
+// fast.
 PanelForm fastest_pairs(datasets::ElementType type);
 
 // How results round. Instructions for pairs take numbers below 2^-126 as zero.

@@ -413,7 +413,7 @@ TEST_CASE("huffman_exponents_gpu_kernels_decode_codes_of_every_depth", "[emulato
   skip_without_emulator();
   for (const auto& [matrix, given] : hard_cases()) {
     CAPTURE(tests::describe(matrix), given);
-    CHECK(check_decoders("emulator", encode(matrix, given), matrix.elements) >= 4);
+    CHECK(check_decoders("emulator", encode(matrix, given), matrix.elements) >= 2);  // on both devices
   }
 }
 

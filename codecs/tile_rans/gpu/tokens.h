@@ -95,9 +95,9 @@ struct PanelElements {
 // Lane groups, tiles of 16 rows of each, steps under way, blocks of a multiprocessor, shares, warpgroup.
 inline constexpr gpu::TokenPolicy kTokenPolicies[] = {
     {{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},
-    {{"warpgroup16_rows32_ahead3"}, 16, 2, 3, 1, 1, true},
     {{"warpgroup16_rows32_ahead3_shares4"}, 16, 2, 3, 1, 4, true},
-    {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},  // fits 64 KiB
+    {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
+    {{"warpgroup8_ahead2_shares4"}, 8, 1, 2, 1, 4, true},
 };
 
 }  // namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE

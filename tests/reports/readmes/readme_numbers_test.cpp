@@ -18,13 +18,14 @@ namespace {
 
 const std::filesystem::path kRoot = ECMV_SOURCE_DIR;
 
-// The README of the project, the page of published runs, and the READMEs of the codecs.
+// The README of the project, the page of published runs, and the pages of the codecs.
 std::vector<std::string> readmes() {
   std::vector<std::string> names = {"README.md", "codecs/README.md", "reports/published/README.md",
                                     "reports/published/RESULTS.md"};
   for (const auto& entry : std::filesystem::directory_iterator(kRoot / "codecs"))
-    if (std::filesystem::exists(entry.path() / "README.md"))
-      names.push_back("codecs/" + entry.path().filename().string() + "/README.md");
+    for (const char* page : {"README.md", "notes/results.md"})
+      if (std::filesystem::exists(entry.path() / page))
+        names.push_back("codecs/" + entry.path().filename().string() + "/" + page);
   std::sort(names.begin(), names.end());
   return names;
 }
