@@ -190,7 +190,7 @@ const KernelAxis kTable[] = {
      .record = [](const KernelSpec& k, CaseRecord& r) { r.kernel.policy = k.policy; },
      .old_key = "tuning"},
     {.key = "launch",
-     .help = "GPUs: a pass replays one captured graph, or launches its kernels (plain)",
+     .help = "GPUs: graph, which a pass replays as captured once, or plain launches",
      .fallback = "graph",
      .field = &KernelChoice::launches,
      .words = {"graph", "plain"},
