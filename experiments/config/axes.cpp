@@ -108,7 +108,7 @@ const KernelAxis kTable[] = {
      .value = [](const KernelSpec& k) { return k.engine; },
      .record = [](const KernelSpec& k, CaseRecord& r) { r.ranks.engine = k.engine; }},
     {.key = "split",
-     .help = "how ranks or devices share float products: by rows, or pairs of layers, by rows and by columns",
+     .help = "how ranks or devices share float products: by rows, or in pairs of layers",
      .fallback = "rows",
      .field = &KernelChoice::splits,
      .words = {"rows", "pairs"},
@@ -126,8 +126,7 @@ const KernelAxis kTable[] = {
      .name_part = [](const KernelSpec& k) { return k.device >= 0 ? fmt::format(":device{}", k.device) : ""; },
      .value = [](const KernelSpec& k) { return !on_gpu(k) ? "" : number_or(k.device, -1, "first"); }},
     {.key = "op",
-     .help = "matvec: int8 products; matmul: float products; step: every layer of a model once; decode; size: nothing "
-             "runs",
+     .help = "matvec: int8 products; matmul: float products; step: a whole model; decode; size: nothing runs",
      .fallback = "matvec",
      .field = &KernelChoice::tasks,
      .words = {"decode", "matvec", "matmul", "step", "size"},
