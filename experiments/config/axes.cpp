@@ -126,7 +126,7 @@ const KernelAxis kTable[] = {
      .name_part = [](const KernelSpec& k) { return k.device >= 0 ? fmt::format(":device{}", k.device) : ""; },
      .value = [](const KernelSpec& k) { return !on_gpu(k) ? "" : number_or(k.device, -1, "first"); }},
     {.key = "op",
-     .help = "matvec: int8 products; matmul: float products; step: a whole model; decode; size: nothing runs",
+     .help = "matvec: int8 products; matmul: float products; step: a whole model; decode; size: no run",
      .fallback = "matvec",
      .field = &KernelChoice::tasks,
      .words = {"decode", "matvec", "matmul", "step", "size"},
