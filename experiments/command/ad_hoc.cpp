@@ -8,6 +8,7 @@
 #include <yaml-cpp/yaml.h>
 #include <CLI/CLI.hpp>
 
+#include "backends/backend.h"
 #include "codecs/registry.h"
 #include "datasets/source.h"
 #include "experiments/command/command.h"
@@ -130,9 +131,12 @@ void add_ad_hoc(CLI::App& verb, AdHoc& options) {
   verb.add_option("--quantise", options.quantisers, "ID or ID:NAME=VALUE,... of a quantiser; may be repeated")
       ->allow_extra_args(false)
       ->group(group);
+  std::string backends = "best";
+  for (const backends::Backend& backend : backends::all_backends()) backends += ", " + std::string(backend.id);
   for (const KernelAxis& axis : kernel_axes()) {
     std::vector<std::string>& values = options.kernels[std::string(axis.key)];
-    list(flag_of(axis).c_str(), values, fmt::format("{} ({})", axis.help, axis.fallback).c_str());
+    const std::string names = axis.key == "backend" ? backends + ": " : "";
+    list(flag_of(axis).c_str(), values, fmt::format("{}{} ({})", names, axis.help, axis.fallback).c_str());
     if (!axis.old_key.empty())
       verb.add_option("--" + std::string(axis.old_key), values)->delimiter(',')->allow_extra_args(false)->group("");
   }

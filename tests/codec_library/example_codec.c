@@ -123,7 +123,7 @@ static const char* encode(const ecmv_matrix* matrix, const int64_t* settings, ec
   const int centre = centre_of(elements, rows * cols, settings[SETTING_CENTRE]);
   const uint32_t k = best_k(elements, rows * cols, centre);
 
-  /* Memory for what is stored is the program's. NULL means that it has refused and knows why. */
+  /* The stream's memory is the program's. NULL means that it has refused and knows why. */
   uint8_t* model = output->add_section(output, "model", ECMV_TABLE, MODEL_BYTES, 0);
   uint8_t* index = output->add_section(output, "blocks", ECMV_INDEX, (blocks + 1) * OFFSET_BYTES, 0);
   /* How long the codes get is known when they are written, so the section is as long as they can be and cut afterwards.
@@ -200,7 +200,7 @@ static const char* decode(const ecmv_compressed* matrix, void* out, int64_t out_
  * sections. */
 typedef struct {
   const uint8_t *next, *end;
-  uint64_t window; /* the coming bits, the first one at the top; zeros behind them */
+  uint64_t window; /* the coming bits, the first one at the top; then zeros */
   int bits;        /* in the window */
 } reader;
 

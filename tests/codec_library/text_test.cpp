@@ -1,4 +1,4 @@
-// Texts of which nothing is known.
+// Claims about texts that come from a codec library, before anything is known about it.
 #include <catch2/catch_test_macros.hpp>
 
 #include <string>

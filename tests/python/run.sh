@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Python package into a virtual environment, as a user would, and runs the claims beside this file.
 #   run.sh PACKAGE_FOLDER ECMV LIBRARY SOURCE [TEST...]     exit status 77: skipped, with the reason
-# Nothing is downloaded: NumPy, pandas, setuptools and wheel are those of python3, or of the Python that PYTHON names.
+# Nothing is downloaded: NumPy, pandas, setuptools and wheel come from python3, or from the Python that PYTHON names.
 set -eu
 package=$1 ecmv=$2 library=$3 source=$4
 shift 4

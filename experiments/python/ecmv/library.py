@@ -63,7 +63,7 @@ def functions():
 
 
 def call(name, *arguments):
-    """Calls a function that returns a status; what is wrong is raised with the library's sentence."""
+    """Calls a function that returns a status; failures are raised with the library's sentence."""
     loaded = functions()
     status = getattr(loaded, name)(*arguments)
     if status != 0:

@@ -10,7 +10,7 @@ import numpy as np
 from . import library
 from .errors import InvalidArgument
 
-# NumPy's names of types, and those of ml_dtypes, to the library's.
+# Names of types in NumPy and ml_dtypes, to the library's.
 _TYPES = {
     "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16", "int32": "i32", "uint32": "u32", "int64": "i64",
     "uint64": "u64", "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16", "float8_e5m2": "f8_e5m2",
@@ -106,7 +106,7 @@ class CompressedMatrix:
 
         An int8 matrix and int8 x: int32, exact. Otherwise elements are taken as numbers, x is float32 (float16 and
         bfloat16 become that without loss), and so is the result; sums are float32 sums.
-        `backend`, `threads` (0: all) and `device` are those of ecmv.h; results of GPUs come back to the host.
+        `backend`, `threads` (0: all) and `device` are as in ecmv.h; results of GPUs come back to the host.
         The kernel is prepared by the first call and kept with the matrix; calls from several threads take turns.
         """
         x = np.asarray(x)

@@ -71,7 +71,7 @@ class DeviceWithoutRoom final : public backends::Device {
   backends::Device& device_;
 };
 
-// Counts what is read back, and may answer for the device.
+// Counts the bytes that are read back, and may answer for the device.
 class WatchedPass final : public backends::Pass {
  public:
   explicit WatchedPass(std::unique_ptr<backends::Pass> pass) : pass_(std::move(pass)) {}

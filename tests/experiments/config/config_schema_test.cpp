@@ -168,7 +168,8 @@ TEST_CASE("the schema of configs describes the axes of kernels as their table do
 
 TEST_CASE("a kernel's axes have the defaults that the table tells") {
   const auto config = [](const std::string& kernels) {
-    return "schema: 1\nname: x\nexperiments:\n  - data: {source: gaussian, d: 4}\n    codecs: all\n    kernels: {" +
+    return "schema: 1\nname: x\nexperiments:\n  - data: {source: gaussian, sigma: 4, d: 4}\n    codecs: all\n    "
+           "kernels: {" +
            kernels + "}\n";
   };
   static const codecs::Codec plain = tests::make_codec();
