@@ -16,6 +16,7 @@ class Choice {
     for (const backends::Kernel& kernel : entry_.kernels(device.info().backend)) {
       // A single layer is no chain, and its elements have no scales.
       if (kernel.op != op || kernel.whole_chain || kernel.group_cols != 0) continue;
+      if (op == backends::Op::matmul && kernel.activations != plan_.activations) continue;
       for (const backends::Policy& policy : kernel.policies)
         if (try_one(device, kernel, policy)) return true;
     }
