@@ -26,6 +26,16 @@ class UploadedMatrix {
   virtual std::string changed_sections() const = 0;
 };
 
+// A layer of one part, `copies` times, by make(part): what upload_layer does on a device of one process.
+template <typename Make>
+std::vector<std::unique_ptr<UploadedMatrix>> upload_whole(std::span<const CompressedMatrix> parts, size_t copies,
+                                                          Make make) {
+  if (parts.size() != 1) throw std::invalid_argument("A device of one process takes a layer in one part.");
+  std::vector<std::unique_ptr<UploadedMatrix>> uploads;
+  for (size_t copy = 0; copy < copies; ++copy) uploads.push_back(make(parts.front()));
+  return uploads;
+}
+
 // For changed_sections().
 inline uint64_t hash_of(std::span<const std::byte> section) {
   return datasets::content_hash({{1, static_cast<int64_t>(section.size())}, datasets::ElementType::i8, section});
@@ -49,6 +59,9 @@ struct RanksRequest {
   int64_t vector_bytes = 0;  // of the largest vector that is gathered; of one that is reduced, of all ranks together
 };
 
+class Pass;
+struct PassPlan;
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -58,14 +71,23 @@ class Device {
   // Makes this device the one that a kernel's `refuses` speaks of (on `simd`: its instruction set becomes the one that
   // dynamic dispatch chooses). Passes do it for themselves.
   virtual void select() = 0;
-  virtual std::unique_ptr<UploadedMatrix> upload(const CompressedMatrix&) = 0;  // throws OutOfMemory
+  // A layer, `copies` times: a part for each of the ranks that share the device by `split`, and one part for a device
+  // of one process. Throws OutOfMemory.
+  virtual std::vector<std::unique_ptr<UploadedMatrix>> upload_layer(std::span<const CompressedMatrix> parts,
+                                                                    const LayerSplit& split, size_t copies) = 0;
+  std::unique_ptr<UploadedMatrix> upload(const CompressedMatrix& whole) {
+    return std::move(upload_layer({&whole, 1}, {}, 1).front());
+  }
   // Bytes of the host in the device's memory, for Pass::first_difference(); null where that is the host's, and nothing
   // needs a copy. Throws OutOfMemory, also where little would be left for whatever comes.
   virtual std::unique_ptr<Buffer> copy_of(std::span<const std::byte>) { return nullptr; }
-  // For one pass. `graph`: where the device can, what time() runs is captured once and replayed with one call.
-  virtual std::unique_ptr<Executor> executor(bool graph) = 0;
+  // prepare() of pass.h asks a device for one of two: a pass of its own kind, or an executor, for one pass, that
+  // carries out steps. `graph`: where the device can, what time() runs is captured once and replayed with one call.
+  virtual std::unique_ptr<Pass> prepare(const PassPlan& plan);  // null: it has an executor
+  virtual std::unique_ptr<Executor> executor(bool /*graph*/) { return nullptr; }
   // Seconds of `repetitions` reads of `bytes` bytes of memory by all threads, each byte once.
   virtual std::vector<double> time_reads(int64_t bytes, int repetitions) = 0;
+  virtual const SharedDevice* shared() const { return nullptr; }  // null: no other rank has a part of it
   // For the record, before and after measuring.
   virtual DeviceState state() { return {}; }
   // GPUs: what exchanges vectors in their memory. All processes of the request call it together. Throws Refused with

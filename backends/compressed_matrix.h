@@ -41,9 +41,9 @@ struct Section {
   Role role = Role::payload;
   uint32_t align_bytes = 64;     // every device upholds at least this alignment of the first byte
   std::vector<std::byte> bytes;  // padding included
-  // Of `bytes`, rounded down: filler that carries nothing. Alignment, what kernels may load past the end, lanes and lines
-  // filled up to the longest, and what stands for rows, columns and symbols that do not exist. Conformance tests look for
-  // filler that is not declared.
+  // Filler among `bytes` that carries nothing, rounded down: alignment, what kernels may load past the end, lanes and
+  // lines filled up to the longest, and what stands for rows, columns and symbols that do not exist. Conformance tests
+  // look for filler that is not declared.
   int64_t padding_bytes = 0;
 };
 

@@ -29,8 +29,8 @@ struct ExactProduct {
 // number exactly, which leaves out the types of 32 and 64 bits but f32.
 std::string why_no_float_product(const datasets::MatrixView& matrix);
 
-// `tokens`: [batch, cols]. Only for matrices that why_no_float_product lets pass. `scales`: W is the elements times these,
-// and minimums, all of it numbers of float32 (datasets/scales.h); null: the elements.
+// `tokens`: [batch, cols]. Only for matrices that why_no_float_product lets pass. `scales`: W is the elements times
+// these, and minimums, all of it numbers of float32 (datasets/scales.h); null: the elements.
 ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const float> tokens, int batch,
                            const datasets::Scales* scales = nullptr);
 
@@ -47,10 +47,10 @@ ProductRounding looser_of(const ProductRounding& one, const ProductRounding& oth
 // terms * 2^-149 for products below float32's normal numbers, and what double sums may be off themselves. A product
 // with zero is exact, and so is adding it, so only `terms` of the columns count. A kernel that multiplies elements and
 // scales its sum by `scale` scales the offset and the small products, too, and may round once more below the normal
-// numbers. What a kernel flushes (flushes_subnormals) is bounded by w_magnitude, the sum of |w|, and x_magnitude: a factor
-// below 2^-126 that counts as zero loses less than 2^-126 times the other one. Of ranks with columns each, a product
-// goes through no more roundings on its rank than `terms` allows, and then through an addition less than there are ranks:
-// these are more_roundings (pass.cpp). All else is a sum over columns and the same.
+// numbers. What a kernel flushes (flushes_subnormals) is bounded by w_magnitude, the sum of |w|, and x_magnitude: a
+// factor below 2^-126 that counts as zero loses less than 2^-126 times the other one. Of ranks with columns each, a
+// product goes through no more roundings on its rank than `terms` allows, and then through an addition less than there
+// are ranks: these are more_roundings (pass.cpp). All else is a sum over columns and the same.
 double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude,
                      double scale = 1, double w_magnitude = 0);
 

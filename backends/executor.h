@@ -61,8 +61,8 @@ struct Download {
   int64_t bytes = 0;
 };
 
-// Overwrites memory before a timed pass, so that results of an earlier one do not pass for this one's: [to, to + bytes),
-// or, where `stride` > 0, the first kMarkBytes of every stride bytes of it.
+// Overwrites memory before a timed pass, so that results of an earlier one do not pass for this one's: [to, to +
+// bytes), or, where `stride` > 0, the first kMarkBytes of every stride bytes of it.
 struct Fill {
   std::byte* to = nullptr;
   int value = 0;
@@ -126,10 +126,10 @@ class Executor {
   // Whether a codec's reference decoder, plain host code, can be a step.
   virtual bool runs_host_code() const = 0;
   // The unfused product of one layer, from a binding that decodes it: decodes to scratch and multiplies there. `decode`
-  // outlives what is returned. With `scales` (a layout), decoded elements are multiplied by those of their groups first.
-  // Tokens are of float32; where `activations` are bf16, they are numbers of that.
+  // outlives what is returned. With `scales` (a layout), decoded elements are multiplied by those of their groups
+  // first. There are `batch` tokens of float32; where `activations` are bf16, they are numbers of that.
   virtual BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const CompressedView& matrix,
-                                       const GroupScales& scales, Activations activations) = 0;
+                                       const GroupScales& scales, Activations activations, int batch) = 0;
   // [workers()] places for scratch, which every Enqueue from now on gets.
   virtual void set_scratch(std::span<std::byte* const> scratch) = 0;
   // Makes the device current (on `simd`: chooses the instruction set) for bind().

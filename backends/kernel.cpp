@@ -1,5 +1,7 @@
-// What every kernel table needs, also those inside plugins.
+// What kernel tables and devices need everywhere, plugins included.
 #include "backends/kernel.h"
+
+#include "backends/pass.h"
 
 namespace ecmv::backends {
 
@@ -8,7 +10,6 @@ std::string_view op_name(Op op) {
     case Op::decode: return "decode";
     case Op::matvec: return "matvec";
     case Op::matmul: return "matmul";
-    case Op::size: return "size";
   }
   return "";
 }
@@ -20,6 +21,18 @@ bool takes_scales(const Kernel& kernel, const datasets::Scales& scales) {
   return !scales.empty() && scales.type == datasets::ScaleType::bf16 && scales.factor == 1 &&
          takes_groups(kernel, scales.group_cols);
 }
+
+const Policy& chosen_policy(const Kernel& kernel, const CompressedView& matrix, const DeviceInfo& device, int batch) {
+  if (kernel.choose != nullptr)
+    if (const Policy* chosen = kernel.policies.find(kernel.choose(matrix, device, batch));
+        chosen != nullptr && kernel.refuses(matrix, device, *chosen).empty())
+      return *chosen;
+  for (const Policy& policy : kernel.policies)
+    if (kernel.refuses(matrix, device, policy).empty()) return policy;
+  return kernel.policies[0];
+}
+
+std::unique_ptr<Pass> Device::prepare(const PassPlan&) { return nullptr; }
 
 std::string refuses_nothing(const CompressedView&, const DeviceInfo&, const Policy&) { return {}; }
 

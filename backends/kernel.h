@@ -1,5 +1,6 @@
 // Kernel: what cpu.cpp, simd.cpp and gpu.cu of a codec's folder hand out. A kernel is used in two stages:
-//   bind     once and untimed, for given matrices: reads headers and settings, chooses the plan, returns the parameters;
+//   bind     once and untimed, for given matrices and a number of tokens: reads headers and settings, makes the plan,
+//            returns the parameters;
 //   enqueue  as often as wanted: starts the work with those parameters, and does nothing else.
 // On CPUs one enqueue works on a range of rows; on GPUs it covers all rows. The backend owns threads, streams, memory
 // and time.
@@ -36,8 +37,7 @@ namespace ecmv::backends {
 
 // decode: the elements themselves, [rows, cols].   matvec: y = W x with int32 accumulation, of int8 elements.
 // matmul: Y = W X in float32 for a batch of tokens (one: a float matvec), elements of any type taken as numbers.
-// size: nothing runs, an experiment only records what is stored; no kernel has it and no backend is asked for it.
-enum class Op : uint8_t { decode, matvec, matmul, size };
+enum class Op : uint8_t { decode, matvec, matmul };
 std::string_view op_name(Op op);
 
 // What the tokens of a matmul are: float32, or numbers of bf16, as inference has them.
@@ -99,9 +99,9 @@ struct MatvecArgs {
 
 struct MatmulArgs {
   Rows rows = {};
-  int batch = 0;  // tokens, 1 to kMaxBatch
-  // [batch, cols]: token t begins at x + t * x_stride, 64-byte aligned, zeros past its cols elements. Kernels of bf16
-  // activations get them at x_bf16 instead, the halves of float32 numbers that have the exponent.
+  // [batch, cols], of as many tokens as the kernel was bound for: token t begins at x + t * x_stride, 64-byte aligned,
+  // zeros past its cols elements. Kernels of bf16 activations get them at x_bf16 instead, the halves of float32 numbers
+  // that have the exponent.
   const float* x = nullptr;
   const uint16_t* x_bf16 = nullptr;
   int64_t x_stride = 0;  // in activations: at least cols and kVectorPaddingBytes of zeros, and whole 64 bytes
@@ -203,13 +203,13 @@ auto with_policy(const Policy& policy, F f) {
 // Algorithms, section 3.1).
 struct ProductRounding {
   int more_roundings = 0;  // e.g. of a scale that is applied to the sum
-  double offset =
-      0;  // what the kernel multiplies apart from the elements and adds, e.g. twice the magnitude of a zero point
+  // What the kernel multiplies apart from the elements and adds, e.g. twice the magnitude of a zero point.
+  double offset = 0;
   double narrowing = 0;  // relative error of rounding factors to a narrower type before they are multiplied
-  // Of sums by matrix units, which add the products of `unit_cols` columns and the sum so far at once and cut each below
-  // the last of 24 bits of the largest: 2 u for every product that is not zero, for the sum and for the result. So n is
-  // twice the products and four times the units' additions of `chain_cols` columns, after which a sum begins anew; those
-  // sums are more_roundings. 0: sums in float32.
+  // Sums by matrix units, which add the products of `unit_cols` columns and the sum so far at once and cut each
+  // below the last of 24 bits of the largest: 2 u for every product that is not zero, for the sum and for the result.
+  // So n is twice the products and four times the units' additions of `chain_cols` columns, after which a sum begins
+  // anew; those sums are more_roundings. 0: sums in float32.
   int unit_cols = 0;
   int64_t chain_cols = 0;
   // Factors and sums below the normal numbers of float32 count as zero: 2^-126 more for two sums a product, and for the
@@ -297,6 +297,8 @@ struct Layer {
   GroupScales scales = {};  // for kernels that take them (Kernel::group_cols)
 };
 
+using Layers = std::span<const Layer>;
+
 // Thrown by bind() where layers that a kernel takes one by one cannot be bound together; a full sentence.
 struct Refused : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -323,22 +325,29 @@ struct Kernel {
   // True: a matvec whose bindings cover all layers of a chain and take ChainArgs. Otherwise a binding covers one layer.
   bool whole_chain = false;
   Activations activations = Activations::f32;  // of matmul
-  // Of a matmul that multiplies every group of columns of a row by a scale of its own before it adds them up: the groups
-  // have so many columns, or twice as many, four times, and so on. 0: the kernel gives one sum a row, and knows no scales.
+  // A matmul that multiplies every group of columns of a row by a scale of its own before it adds them up takes groups
+  // of so many columns, or twice as many, four times, and so on. 0: the kernel gives one sum a row and knows no scales.
   int group_cols = 0;
   // "" if this kernel can run this matrix on this device, otherwise the reason as a sentence. On the
   // backend `simd` it is asked with the instruction set already chosen, so it may go through dynamic dispatch.
   std::string (*refuses)(const CompressedView&, const DeviceInfo&, const Policy&) = refuses_nothing;
   // For layers that refuses() let pass and that the reference decoder has verified. May allocate; throws Refused or
-  // another exception. On `simd` the instruction set is chosen as for refuses(), and bodies may keep a pointer to code
-  // for it.
-  BoundKernel (*bind)(const Policy&, std::span<const Layer>, Place&) = nullptr;
+  // another exception. `batch` is the number of tokens that every enqueue of a matmul multiplies, 1 to kMaxBatch, and 1
+  // for other ops. On `simd` the instruction set is chosen as for refuses(), and bodies may keep a pointer to code for
+  // it.
+  BoundKernel (*bind)(const Policy&, Layers, int batch, Place&) = nullptr;
+  // The name of the policy that a normal run takes for this matrix, device and batch; null: the first one.
+  std::string_view (*choose)(const CompressedView&, const DeviceInfo&, int batch) = nullptr;
 };
 
+// The policy for a program that measures none: the kernel's choice, or, where it makes none or refuses that one, the
+// first policy that it does not refuse. The first one of all if it refuses each.
+const Policy& chosen_policy(const Kernel& kernel, const CompressedView& matrix, const DeviceInfo& device, int batch);
+
 // Whether a matmul kernel can give the product of elements with these scales. One with group_cols takes bf16 scales of
-// such groups, of one a row, too; any other what a step behind it applies to its sums: at most one scale a row.
+// such groups, and one a row, too; any other kernel at most one scale a row, which a step after it applies.
 bool takes_scales(const Kernel& kernel, const datasets::Scales& scales);
-// The same of groups of so many columns; 0: at most one scale a row.
+// Whether it takes groups of so many columns; 0: at most one scale a row.
 inline bool takes_groups(const Kernel& kernel, int64_t group_cols) {
   if (group_cols == 0 || kernel.group_cols == 0) return group_cols == kernel.group_cols;
   return group_cols % kernel.group_cols == 0 &&

@@ -20,13 +20,6 @@ struct ChosenKernel {
   const Policy* policy = nullptr;  // of the kernel; null: its first one
 };
 
-// What ranks have of a layer, and what they exchange after it.
-enum class Split : uint8_t {
-  rows_gathered,  // each has its rows; the results are gathered on all
-  rows_kept,      // matmul: each has its rows and keeps what they give, for a layer by columns
-  cols            // matmul: each has its columns and those numbers of the tokens; the ranks' sums are added up on all
-};
-
 // What a pass does. `op` may be matvec or matmul with a decode kernel: then blocks are decoded to scratch and
 // multiplied there (an unfused product).
 struct PassPlan : ChosenKernel {
@@ -50,9 +43,9 @@ struct PassPlan : ChosenKernel {
   // matmul of quantised matrices: the scales of every layer, which outlive the plan; none: elements are the numbers.
   // Fused kernels take those with one a row (datasets::Scales::one_a_row).
   std::vector<const datasets::Scales*> weight_scales = {};
-  // Products by several ranks: `layers` are this rank's part of each by splits[k] (none: by rows, gathered), and parts[k]
-  // the rows or columns of layer k at which the ranks begin, [ranks + 1]. Ranks gather requantised vectors, of matmuls
-  // every rank's products [batch, its rows], one after the other. Outlives the pass.
+  // Products by several ranks: `layers` are this rank's part of each by splits[k] (none: by rows, gathered), and
+  // parts[k] the rows or columns of layer k at which the ranks begin, [ranks + 1]. Ranks gather requantised vectors, of
+  // matmuls every rank's products [batch, its rows], one after the other. Outlives the pass.
   Ranks* ranks = nullptr;
   std::vector<std::vector<int64_t>> parts;
   std::vector<Split> splits = {};
@@ -74,7 +67,7 @@ class Pass {
   // What comes before every timed run, and costs little: overwrites what it must write, on the device and on the host,
   // of a decoded matrix the first kMarkBytes of every kMarkStride. Does not wait. `round` as below.
   virtual void mark_outputs(int round) = 0;
-  // Of a pass by several ranks: seconds of the exchange alone, or of everything else; what they leave is no result.
+  // A pass by several ranks: seconds of the exchange alone, or of everything else; what they leave is no result.
   virtual double run_share(Share) { return 0; }
   // What the last run left where the host can look at no cost: matvec: the last layer's int8 vector; matmul: its
   // floats; decode: the bytes of the last layer on backends whose memory is the host's, else nothing.
@@ -83,9 +76,9 @@ class Pass {
   // may take a chain as a whole.
   virtual bool has_parts() const = 0;
   virtual void run_first(int layers) = 0;
-  // What the next run multiplies the layer with, instead of the plan's input or tokens, which were as many bytes (float32
-  // also where activations are bf16). In
-  // chained passes only layer 0 has an input. Binds and allocates nothing.
+  // What the next run multiplies the layer with, instead of the plan's input or tokens, which were as many bytes
+  // (float32 also where activations are bf16). In chained passes only layer 0 has an input. Binds and allocates
+  // nothing.
   virtual void set_input(int layer, std::span<const std::byte> bytes) = 0;
   // Runs one layer, untimed. For chained passes the layers must be run in order.
   virtual void run_layer(int layer) = 0;
@@ -101,8 +94,8 @@ class Pass {
   // its own; host memory.
   virtual std::span<const std::byte> gathered(int) { return {}; }
   virtual std::span<const int8_t> decoded() = 0;  // decode: the bytes of [rows, cols] of the layer that ran last
-  // decode, on devices with memory of their own: the first of these bytes that differs from `expected` (Device::copy_of),
-  // -1: none. They stay where they are.
+  // decode, on devices with memory of their own: the first of these bytes that differs from `expected`
+  // (Device::copy_of), -1: none. They stay where they are.
   virtual int64_t first_difference(const Buffer& /*expected*/) {
     throw std::logic_error("This pass leaves no decoded matrix on a device.");
   }
@@ -110,7 +103,8 @@ class Pass {
   virtual std::string broken_guards() const = 0;              // "" while every guard zone is intact
 };
 
-// Binds and allocates. `device` and the plan's layers outlive the pass. Throws Refused where the layers cannot be bound
+// The device's own pass, or one of steps for its executor: binds and allocates. `device` and the plan's layers outlive
+// the pass. Throws Refused where the layers cannot be bound
 // together, OutOfMemory, and std::invalid_argument for a plan that makes no sense.
 std::unique_ptr<Pass> prepare(Device& device, const PassPlan& plan);
 

@@ -31,7 +31,7 @@ class PassPlace final : public Place {
     zeroed_.push_back(executor_.allocate(bytes, "the memory that blocks talk through"));
     return zeroed_.back()->data();
   }
-  void zero() {
+  void zero() const {
     for (const auto& buffer : zeroed_) buffer->fill(0, buffer->size());
   }
   std::string broken() const {

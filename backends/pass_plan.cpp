@@ -29,6 +29,24 @@ std::string why_no_parts(const PassPlan& plan) {
 
 }  // namespace
 
+bool any_unfused(const PassPlan& plan) {
+  for (size_t layer = 0; layer < plan.layers.size(); ++layer)
+    if (unfused(plan, layer)) return true;
+  return false;
+}
+
+const datasets::Scales* scales_of(const PassPlan& plan, size_t layer) {
+  const bool has = plan.op == Op::matmul && !plan.weight_scales.empty() && !plan.weight_scales[layer]->empty();
+  return has ? plan.weight_scales[layer] : nullptr;
+}
+
+bool scales_rows(const PassPlan& plan, size_t layer) {
+  const Kernel* kernel = chosen_kernel(plan, layer).kernel;
+  const bool in_kernel = kernel != nullptr && kernel->op == Op::matmul && kernel->group_cols != 0;
+  const datasets::Scales* scales = scales_of(plan, layer);
+  return scales != nullptr && scales->one_a_row() && !in_kernel;
+}
+
 int64_t all_cols(const PassPlan& plan, size_t layer) {
   const bool split = plan.ranks != nullptr && split_of(plan, layer) == Split::cols;
   return split ? plan.parts[layer].back() : plan.layers[layer]->view().shape.cols;

@@ -13,6 +13,28 @@
 
 namespace ecmv::backends {
 
+// What ranks have of a layer, and what they exchange after it.
+enum class Split : uint8_t {
+  rows_gathered,  // each has its rows; the results are gathered on all
+  rows_kept,      // matmul: each has its rows and keeps what they give, for a layer by columns
+  cols            // matmul: each has its columns and those numbers of the tokens; the ranks' sums are added up on all
+};
+
+struct LayerSplit {
+  Split how = Split::rows_gathered;
+  std::vector<int64_t> begins = {};  // rows, or columns, at which the ranks' parts begin, [ranks + 1]
+  int ranks() const { return static_cast<int>(begins.size()) - 1; }
+};
+
+// What the record says of a device that several ranks share.
+struct SharedDevice {
+  int ranks = 1;
+  bool bound = true;                      // every thread has a core to itself
+  std::vector<std::string> devices = {};  // GPUs: their names by rank, with the host's where there are several
+  std::string links = {};                 // GPUs: what links them, each kind once
+  std::string library = {};               // what exchanges the vectors: name and version; known after prepare()
+};
+
 class Ranks {
  public:
   virtual ~Ranks() = default;

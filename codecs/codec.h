@@ -49,6 +49,20 @@ struct SettingInfo {
   std::vector<Companion> brings = {};
 };
 
+// The three common kinds: an integer from min to max, an integer of a few values, and a text of some choices.
+inline SettingInfo number_setting(std::string_view name, std::string_view unit, std::string_view help,
+                                  int64_t default_value, int64_t min, int64_t max) {
+  return {name, unit, help, default_value, min, max};
+}
+inline SettingInfo value_setting(std::string_view name, std::string_view unit, std::string_view help,
+                                 int64_t default_value, std::vector<int64_t> values) {
+  return {name, unit, help, default_value, 0, 0, {}, std::move(values)};
+}
+inline SettingInfo choice_setting(std::string_view name, std::string_view help, std::string default_value,
+                                  std::vector<std::string_view> choices) {
+  return {name, "", help, std::move(default_value), 0, 0, std::move(choices)};
+}
+
 // The values of a setting that can be listed, as they are written in configs; none of a range of integers.
 std::vector<std::string> listed_values(const SettingInfo& info);
 
@@ -83,20 +97,21 @@ struct ErrorBound {
   bool exact() const { return relative == 0 && absolute == 0; }  // byte for byte then
 };
 
-// Codecs of the tree assign plain functions; those of a loaded library carry the library's tables (loaded_codec.h).
+// Codecs of the tree assign plain functions; codecs of a loaded library carry its tables (codecs/loaded/adapt.h).
 struct Codec {
   std::string_view summary;     // one line
   std::string_view source;      // paper or repository the method comes from
   uint32_t format_version = 1;  // +1 whenever a stored byte changes
   bool lossless = true;         // with every setting; otherwise error_bound says how lossy it is
   bool portable_bytes = true;   // false: a library's version decides what encode() writes, so it is not frozen
-  std::vector<SettingInfo> settings;
+  std::vector<SettingInfo> settings = {};
 
-  // Optional, of codecs whose library or device is looked for at run time: why they cannot work here, as a sentence; "" if
-  // they can. Their streams decode only where it is "", so that they have no golden ones.
+  // Optional, of codecs whose library or device is looked for at run time: why they cannot work here, as a sentence; ""
+  // if they can. Their streams decode only where it is "", so that they have no golden ones.
   std::function<std::string()> unavailable = nullptr;
-  // "" if the matrix can be encoded with these settings, otherwise the reason as a sentence.
-  std::function<std::string(datasets::MatrixView, const Settings&)> refuses = nullptr;
+  // "" if the matrix can be encoded with these settings, otherwise the reason as a sentence. Every matrix, by default.
+  std::function<std::string(datasets::MatrixView, const Settings&)> refuses =
+      [](datasets::MatrixView, const Settings&) { return std::string(); };
   // Deterministic: the same input gives the same bytes on every platform. Only called after refuses() said "".
   std::function<CompressedMatrix(datasets::MatrixView, const Settings&)> encode = nullptr;
   // The reference: plain loops, every access bounds checked, throws MalformedStream. `out` has exactly

@@ -1,4 +1,4 @@
-// Memory for what a reference decoder writes, with zones before and behind it that show whether it wrote more.
+// Memory for what a reference decoder writes, with zones before and after it that show whether it wrote more.
 #pragma once
 
 #include <algorithm>

@@ -18,7 +18,7 @@ struct CodecEntry {
   const Codec* codec = nullptr;
   std::span<const backends::Kernel> cpu_kernels = {};   // backend `scalar`
   std::span<const backends::Kernel> simd_kernels = {};  // backend `simd`
-  // For codecs from a shared object: its absolute path, and the content hash of the file. Empty for those of the tree.
+  // For codecs from a shared object: its absolute path, and the content hash of the file. Empty for codecs of the tree.
   std::string library_path = {}, library_hash = {};
   bool loaded() const { return !library_path.empty(); }
 

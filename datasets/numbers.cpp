@@ -1,4 +1,4 @@
-// Bit patterns to doubles. All conversions are exact but those of large 64-bit integers.
+// Bit patterns to doubles. All conversions are exact, except for large 64-bit integers.
 #include "datasets/numbers.h"
 
 #include <bit>
@@ -12,7 +12,7 @@
 namespace ecmv::datasets {
 namespace {
 
-// Sign, exponent and fraction of a small IEEE-like format; `bias` is that of the exponent.
+// Sign, exponent and fraction of a small IEEE-like format; `bias` belongs to the exponent.
 double small_float(uint32_t bits, int exponent_bits, int fraction_bits, int bias) {
   const int exponent = int(bits >> fraction_bits) & ((1 << exponent_bits) - 1);
   const int fraction = int(bits) & ((1 << fraction_bits) - 1);
@@ -71,7 +71,7 @@ uint8_t nearest_f8_e4m3(double value) {
   if (std::isnan(magnitude)) return sign | 0x7F;
   if (magnitude >= 448) return sign | 0x7E;
   if (magnitude == 0) return sign;
-  // Eighths of the power of two below; of subnormal numbers those of the smallest normal one. 16 of them are 8 of the
+  // Eighths of the power of two below; subnormal numbers take the smallest normal one. 16 of them are 8 of the
   // next power.
   const int exponent = std::max(std::ilogb(magnitude), -6);
   const double scaled = std::ldexp(magnitude, 3 - exponent), below = std::floor(scaled), rest = scaled - below;

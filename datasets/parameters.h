@@ -13,8 +13,8 @@ namespace ecmv::datasets {
 // Parameters after the check, defaults filled in.
 class Parameters {
  public:
-  // `owner` is who declares them: "the source gaussian". Throws DatasetError naming it and the parameter, with the allowed
-  // range and the known names.
+  // `owner` is who declares them: "the source gaussian". Throws DatasetError naming it and the parameter, with the
+  // allowed range and the known names.
   Parameters(std::string owner, std::span<const ParameterInfo> infos, const std::map<std::string, double>& numbers,
              const std::map<std::string, std::string>& texts);
   Parameters(const DataSource& source, const SourceRequest& request);

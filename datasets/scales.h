@@ -30,7 +30,7 @@ struct Scales {
   int64_t rows = 0;        // 1: all rows share one set; 0: there are none, and elements are the numbers themselves
   int64_t groups = 1;      // scales of a row
   int64_t group_cols = 0;  // columns that share one; the last group of a row may have fewer
-  float factor = 1;  // times every scale: that of the tensor above its blocks, and what the elements' unit asks for
+  float factor = 1;  // multiplies every scale: the scale of the tensor above its blocks, and the unit of the elements
   bool has_minimums = false;      // of f16
   std::vector<std::byte> stored;  // [rows, groups] of `type`, as many minimums, then whatever else is stored of them
 

@@ -33,7 +33,7 @@ struct Dataset {
   // [layers], or empty: the scales of a quantised dataset (quantisers.h), or those that a file has (unpack.h).
   std::vector<Scales> scales = {};
   std::vector<Matrix> sources = {};  // [layers] of a quantised dataset: the floats that the layers were
-  // Of a layer, empty ones where it has none.
+  // The scales of a layer; empty where it has none.
   const Scales& scales_of(size_t layer) const {
     static const Scales kNone;
     return scales.empty() ? kNone : scales[layer];
@@ -62,8 +62,8 @@ struct DataSource {
   std::span<const ParameterInfo> parameters;
   Dataset (*load)(const SourceRequest&);  // throws DatasetError with a full sentence
   int64_t element_bytes = 1;              // of the widest elements that it makes of a requested shape
-  // Sources without a requested shape: throws what load would say of the parameters and the file. So a run of hours does
-  // not begin with a wrong name, nor end for want of memory.
+  // Sources without a requested shape: throws what load would say of the parameters and the file. So a run of hours
+  // does not begin with a wrong name, nor end for want of memory.
   SourceFacts (*check)(const SourceRequest&) = nullptr;
 };
 

@@ -36,8 +36,8 @@ int64_t tensor_elements(std::string_view name, const std::vector<int64_t>& shape
 // What readers take at most: ten times as many tensors as the largest models have in all of their files.
 inline constexpr size_t kMaxTensors = 200'000, kMaxNameBytes = 4096;
 
-// Exact bytes of a tensor whose rows lie one after the other. Throws DatasetError as above and for an unknown dtype, for
-// sub-byte elements that do not fill whole bytes, and for rows that are not whole blocks.
+// Exact bytes of a tensor whose rows lie one after the other. Throws DatasetError as above and for an unknown dtype,
+// for sub-byte elements that do not fill whole bytes, and for rows that are not whole blocks.
 int64_t tensor_bytes(std::string_view name, std::string_view dtype, const std::vector<int64_t>& shape);
 
 // "[4, 256, 256]"
@@ -46,9 +46,10 @@ std::string shape_text(const std::vector<int64_t>& shape);
 // Which element types are wanted.
 enum class Elements { int8, floats, any };  // I8 and U8; floats but F64; all that ElementType has
 
-// How a tensor of two or more dimensions is read: [rows, cols] is a matrix, [matrices, rows, cols] a stack of them. Kernels of
-// convolutions, [outputs, inputs, width] or [outputs, inputs, height, width] and the like, are one matrix [outputs, all the
-// others], which is how a convolution multiplies them; three dimensions are that where the last is below 8, or the second 1.
+// How a tensor of two or more dimensions is read: [rows, cols] is a matrix, [matrices, rows, cols] a stack of them.
+// Kernels of convolutions, [outputs, inputs, width] or [outputs, inputs, height, width] and the like, are one matrix
+// [outputs, all the others], which is how a convolution multiplies them; three dimensions are that where the last is
+// below 8, or the second 1.
 struct MatrixStack {
   int64_t matrices = 1;
   Shape shape;  // of each
@@ -57,7 +58,7 @@ struct MatrixStack {
 MatrixStack matrices_of(const std::vector<int64_t>& tensor_shape);
 
 // Why this tensor is no matrix of such elements, as the rest of a sentence; "" if it is: of the right type (of blocks:
-// of what is unpacked), of two dimensions or more, and not empty.
+// of unpacked ones), of two dimensions or more, and not empty.
 std::string why_no_matrices(const TensorView& tensor, Elements elements);
 
 // Matrices that are held together: more than any model's file has, and each costs kilobytes wherever it is stored,
@@ -65,8 +66,8 @@ std::string why_no_matrices(const TensorView& tensor, Elements elements);
 inline constexpr size_t kMostMatrices = 8192;
 void expect_few_matrices(size_t count);
 
-// The matrices of a tensor of any type that ElementType has, unpacked, copied and hashed; a stack gives name.0, name.1, ...
-// Throws DatasetError with the reason for any other tensor.
+// The matrices of a tensor of any type that ElementType has, unpacked, copied and hashed; a stack gives name.0, name.1,
+// ... Throws DatasetError with the reason for any other tensor.
 std::vector<Matrix> to_matrices(const TensorView& tensor);
 
 }  // namespace ecmv::datasets

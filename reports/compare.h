@@ -1,4 +1,4 @@
-// Are these numbers different? Pairs the cases of two sets of records by case key, or those of one set with a baseline
+// Are these numbers different? Pairs the cases of two sets of records by case key, or of one set with a baseline
 // codec's, and gives each pair a verdict from the samples themselves, not from two medians.
 #pragma once
 

@@ -54,6 +54,7 @@ constexpr std::array kFields = {
     Field{"launch", [](const CaseRecord& r) { return r.kernel.launch; }},
     Field{"layers", [](const CaseRecord& r) { return positive_text(r.data.layers); }},
     Field{"op", [](const CaseRecord& r) { return r.kernel.op; }},
+    Field{"policy", [](const CaseRecord& r) { return r.kernel.policy; }},
     Field{"quantiser", [](const CaseRecord& r) { return quantiser_label(r); }},
     Field{"ranks", [](const CaseRecord& r) { return positive_text(r.ranks.count); }},
     Field{"run", [](const CaseRecord& r) { return r.run; }},
@@ -68,10 +69,16 @@ constexpr std::array kFields = {
     Field{"source", [](const CaseRecord& r) { return source_label(r); }},
     Field{"split", [](const CaseRecord& r) { return r.ranks.split; }},
     Field{"threads", [](const CaseRecord& r) { return positive_text(r.kernel.threads); }},
-    Field{"tuning", [](const CaseRecord& r) { return r.kernel.tuning; }},
     Field{"variant", [](const CaseRecord& r) { return r.kernel.variant; }},
     Field{"weights", [](const CaseRecord& r) { return weights_label(r) + ", " + shape_label(r); }},
 };
+
+const Field* find_field(std::string_view name) {
+  if (name == "tuning") name = "policy";  // as it was called before
+  for (const Field& field : kFields)
+    if (field.name == name) return &field;
+  return nullptr;
+}
 
 }  // namespace
 
@@ -81,6 +88,8 @@ std::vector<std::string_view> field_names() {
   return names;
 }
 
+bool is_field(std::string_view name) { return find_field(name) != nullptr; }
+
 std::string field_text(const CaseRecord& record, std::string_view field) {
   if (constexpr std::string_view kSetting = "setting."; field.starts_with(kSetting)) {
     const std::string name(field.substr(kSetting.size()));
@@ -89,9 +98,7 @@ std::string field_text(const CaseRecord& record, std::string_view field) {
                ? codec_name(record)
                : fmt::format("{} {}={}", codec_name(record), name, to_string(setting->second));
   }
-  for (const Field& known : kFields) {
-    if (known.name == field) return known.text(record);
-  }
+  if (const Field* known = find_field(field)) return known->text(record);
   throw ReportError(
       fmt::format("\"{}\" is no field of a case; the fields are {}", field, fmt::join(field_names(), ", ")));
 }
@@ -149,7 +156,7 @@ std::string kernel_label(const CaseRecord& record) {
     if (!word.empty()) label += (label.empty() ? "" : " ") + word;
   };
   add(kernel.variant);
-  if (kernel.tuning != "default" && kernel.tuning != kernel.variant) add(kernel.tuning);
+  if (kernel.policy != "default" && kernel.policy != kernel.variant) add(kernel.policy);
   add(kernel.simd_target);
   if (kernel.unfused) add("unfused");
   if (kernel.launch == "plain") add("plain launches");

@@ -1,6 +1,5 @@
-// Names for the parts of a case, so that tables and figures can be asked for them by a word (--x, --y,
-// --series,
-// --facet) and every picture writes the same thing in the same way.
+// Names for the parts of a case, so that tables and figures can be asked for them by a word (--x, --y, --series,
+// --facet), and the labels that all of them share.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +11,10 @@
 
 namespace ecmv::reports {
 
-// The fields that group cases: activations, backend, batch, cache, codec, codec_library, configuration, data, data_source, device,
-// dimension, engine, experiment, kernel, layers, op, ranks, run, scheme, settings, shape, sigma, simd_target, source,
-// split, threads, tuning, variant.
+// The fields that group cases, sorted.
 std::vector<std::string_view> field_names();
+// Whether `name` is one of them, or an older name of one: "tuning" of "policy".
+bool is_field(std::string_view name);
 
 // Text of a field, "" when the case has none. "setting.NAME" is the codec with its value of that setting, or the codec
 // alone where it has no such setting. Throws ReportError (with the known names) for an unknown field.
@@ -28,7 +27,7 @@ double field_number(const CaseRecord& record, std::string_view field);
 bool has_tokens(const CaseRecord& record);
 // "1 token", "8 tokens".
 std::string tokens_text(const CaseRecord& record);
-// Of op step: "32 blocks in memory", "32 blocks in memory, copies of 2 that were encoded".
+// For op step: "32 blocks in memory", "32 blocks in memory, copies of 2 that were encoded".
 std::string blocks_text(const CaseRecord& record);
 
 // "coder", or "coder†" where it came from a shared object.
@@ -36,7 +35,7 @@ std::string codec_name(const CaseRecord& record);
 // "coder[lanes=32,prob_bits=12]": the name with the settings that are not the codec's defaults. Older records do not
 // tell which these are: there all are shown but those that are switched off (0, false, "", none, auto, default).
 std::string codec_label(const CaseRecord& record);
-// "simd block_rows AVX3 x2": backend, variant, tuning unless default, instruction set, threads.
+// "simd block_rows AVX3 x2": backend, variant, policy unless default, instruction set, threads.
 std::string kernel_label(const CaseRecord& record);
 // "AMD EPYC, 2 threads"; of a GPU its name alone.
 std::string device_label(const CaseRecord& record);

@@ -1,5 +1,5 @@
-// Names of cases for papers and scripts: plain ASCII without blanks or underscores, so that TeX takes them in macros and
-// labels, and the same in every run.
+// Names of cases for papers and scripts: plain ASCII without blanks or underscores, so that TeX takes them in macros
+// and labels, and the same in every run.
 #pragma once
 
 #include <map>
@@ -14,13 +14,13 @@ namespace ecmv::reports {
 // its defaults, data, kernel. It depends on the case alone: two runs of a case have the same.
 std::string full_name(const CaseRecord& record);
 
-// Short keys: "packed-outliers,bits=5/s4/16384" is the fastest kernel of that codec, those settings and that data; other
-// kernels have their names behind it. matvec is not named, other ops are, and so are threads and devices where these
-// records have several.
+// Short keys: "packed-outliers,bits=5/s4/16384" is the fastest kernel of that codec, those settings and that data;
+// other kernels add their names at the end. matvec is not named, other ops are, and so are threads and devices where
+// these records have several.
 class CaseKeys {
  public:
   explicit CaseKeys(const RecordSet& records);
-  // Of one of the records that it was made from: no two ok cases have the same.
+  // The key of one of the records that this was made from: no two ok cases share one.
   const std::string& of(const CaseRecord& record) const { return keys_.at(&record); }
   // nullptr where there is no ok case of that key.
   const CaseRecord* find(const std::string& key) const;

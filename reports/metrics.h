@@ -35,7 +35,7 @@ struct Metric {
 std::span<const Metric> all_metrics();
 const Metric& find_metric(std::string_view id);  // throws ReportError with the known ids
 
-// Finds contexts. `baseline_codecs` are the ids of the uncompressed codecs, of which each takes other element types:
+// Finds contexts. `baseline_codecs` are the ids of the uncompressed codecs; each takes other element types:
 // "a,b". The records must outlive this object.
 class Contexts {
  public:

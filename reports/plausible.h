@@ -14,7 +14,10 @@ void expect_shallow(std::string_view text);
 // Larger or smaller than anything that is measured: figures and ratios of such numbers would be none.
 bool is_beyond_measure(double value);
 
-// Counts and times that no run can have written throw ReportError.
+// A count below zero or of more than `bits` bits throws ReportError: sums and products of counts must be numbers.
+void expect_count(const char* name, std::int64_t count, int bits);
+
+// Times that no run can have written throw ReportError.
 void expect_plausible(const CaseRecord& record);
 
 }  // namespace ecmv::reports

@@ -66,7 +66,8 @@ struct CaseRecord {
     std::string id;
     std::int64_t format_version = 0;
     Values settings;
-    // For a codec from a shared object, JSON "library": the file and the hash of its content. Empty for codecs of the build.
+    // For a codec from a shared object, JSON "library": the file and the hash of its content. Empty for codecs of the
+    // build.
     std::string library_path = {}, library_hash = {};
     // Names of the settings whose values are not the codec's defaults; unknown in older records.
     std::optional<std::vector<std::string>> non_default = {};
@@ -83,10 +84,10 @@ struct CaseRecord {
         kUnknown;  // of an ideal entropy coder for the codec's own symbols, where it knows them
   } size;
 
-  // Quantised data and lossy codecs: how far the numbers lie from the source's floats, over all layers. Unknown elsewhere.
+  // Quantised data and lossy codecs: how far the numbers lie from the source's floats, over all layers. Unknown
+  // elsewhere.
   struct Distortion {
-    double snr_db =
-        kUnknown;  // 10 log10 of the sum of squares over that of the errors; unknown where there is no error
+    double snr_db = kUnknown;  // 10 log10(sum of squares / sum of squared errors); unknown where there is no error
     double largest_error = kUnknown;
   } distortion;
 
@@ -102,7 +103,7 @@ struct CaseRecord {
   };
   std::vector<Blocks> blocks;  // empty for other codecs and ops
 
-  // Op `step`: the layers that a step walks over, all of which stand in memory.
+  // Op `step`: the layers that a step walks over; all stand in memory.
   struct Step {
     std::int64_t blocks = 0;          // of the decoder, in memory
     std::int64_t encoded_blocks = 0;  // different ones; the others are copies of them, each with memory of its own
@@ -116,7 +117,7 @@ struct CaseRecord {
   } step;
 
   struct Kernel {
-    std::string backend, op, variant, tuning, simd_target;
+    std::string backend, op, variant, policy, simd_target;
     std::int64_t threads = 0;
     std::string device;               // as in the bandwidth record
     bool unfused = false;             // decoded to memory first, then multiplied by the harness
@@ -156,13 +157,13 @@ struct CaseRecord {
     bool bound = false;                          // every thread of every rank had a core of its own
     std::string split = {};                      // "rows", or "pairs" of layers by rows and by columns; "" of one
     double gathered_bytes_per_layer = kUnknown;  // of the vector that all ranks gather after a layer, on the average
-    double reduced_bytes_per_layer = kUnknown;   // of that which they add up; unknown in older records
+    double reduced_bytes_per_layer = kUnknown;   // of the vector that they add up; unknown in older records
     std::int64_t exchanges = 0;                  // of a pass; 0: unknown
     std::vector<double> exchange_samples_s = {}, product_samples_s = {};  // of one pass, each alone
   } ranks;
 
-  // What else the machine did while the batch of this case was measured, and how fast its cores were next to the samples
-  // of this case; unknown in older records.
+  // What else the machine did while the batch of this case was measured, and how fast its cores were next to the
+  // samples of this case; unknown in older records.
   struct Host {
     double other_cores = kUnknown;    // that other programs kept busy
     double stolen_share = kUnknown;   // of the cores, taken by the host of a virtual machine
@@ -181,8 +182,8 @@ struct CaseRecord {
   } check;
 };
 
-// Whether its times are to be believed with care: more than a tenth of the samples were disturbed or unsteady or, of a CPU,
-// other programs kept more than a quarter of a core busy.
+// Whether its times are to be believed with care: more than a tenth of the samples were disturbed or unsteady or, of a
+// CPU, other programs kept more than a quarter of a core busy.
 bool is_disturbed(const CaseRecord& record);
 
 // What was in the way of disturbed cases.

@@ -1,5 +1,4 @@
-// Everything a report consists of, in the order of its making: 1. the cases that count, 2. tables, 3.
-// figures, 4. files.
+// Everything that a report consists of: the cases that count, warnings, tables, figures, files.
 #include "reports/report.h"
 
 #include <fmt/format.h>
@@ -117,20 +116,18 @@ std::vector<std::pair<Status, std::int64_t>> count_statuses(const RecordSet& rec
   return list;
 }
 
-WrittenReport write_report(const RecordSet& all_records, const ReportOptions& options,
-                           const std::filesystem::path& directory) {
-  WrittenReport report;
-  // 1. The cases that count.
-  if (all_records.cases.empty()) {
+namespace {
+
+void expect_cases(const RecordSet& records) {
+  if (records.cases.empty())
     throw ReportError("there is no case in these records: nothing was measured, so there is nothing to report");
-  }
-  if (all_records.cases.size() > kMostCases)
+  if (records.cases.size() > kMostCases)
     throw ReportError(fmt::format("these records have {} cases, and a report has room for {}: give fewer files",
-                                  all_records.cases.size(), kMostCases));
-  std::int64_t superseded = 0;
-  const RecordSet records = without_superseded(all_records, superseded);
-  const Contexts contexts(records, options.baseline_codec);
-  const CaseKeys keys(records);
+                                  records.cases.size(), kMostCases));
+}
+
+std::vector<std::string> warnings_of(const RecordSet& records, std::int64_t superseded) {
+  std::vector<std::string> warnings;
   std::int64_t disturbed = 0;
   Disturbers disturbers;
   for (const CaseRecord& record : records.cases)
@@ -139,122 +136,101 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
       disturbers.add(record);
     }
   if (disturbed > 0)
-    report.warnings.push_back(
+    warnings.push_back(
         fmt::format("DISTURBED: {} were in the way of {} of {} cases. Their times are marked with an exclamation mark "
                     "and decide nothing.",
                     disturbers.text(), disturbed, records.cases.size()));
-  report.warnings.insert(report.warnings.end(), records.notes.begin(), records.notes.end());
-  if (superseded > 0) {
-    report.warnings.push_back(
+  warnings.insert(warnings.end(), records.notes.begin(), records.notes.end());
+  if (superseded > 0)
+    warnings.push_back(
         fmt::format("{} earlier records are left out because the same case was ok when tried again", superseded));
-  }
-  for (const std::string& sentence : contradictions(records)) report.warnings.push_back(sentence);
-  for (const RunRecord& run : records.runs) {
+  for (const std::string& sentence : contradictions(records)) warnings.push_back(sentence);
+  for (const RunRecord& run : records.runs)
     if (run.git_dirty)
-      report.warnings.push_back(fmt::format("run {} was built from a source tree with local changes", run.run));
-  }
+      warnings.push_back(fmt::format("run {} was built from a source tree with local changes", run.run));
   const auto known_runs = runs_by_id(records);
-  std::set<std::string> runs_without_provenance;
-  for (const CaseRecord& record : records.cases) {
-    if (!known_runs.contains(record.run) && runs_without_provenance.insert(record.run).second) {
-      report.warnings.push_back(
+  std::set<std::string> without_provenance;
+  for (const CaseRecord& record : records.cases)
+    if (!known_runs.contains(record.run) && without_provenance.insert(record.run).second)
+      warnings.push_back(
           fmt::format("there is no run record for the cases of run \"{}\": machine and build are unknown", record.run));
-    }
-  }
   constexpr std::size_t kShown = 100;
-  if (report.warnings.size() > kShown) {
-    const std::size_t more = report.warnings.size() - kShown;
-    report.warnings.resize(kShown);
-    report.warnings.push_back(fmt::format("{} more sentences like these are not shown", more));
+  if (warnings.size() > kShown) {
+    const std::size_t more = warnings.size() - kShown;
+    warnings.resize(kShown);
+    warnings.push_back(fmt::format("{} more sentences like these are not shown", more));
   }
+  return warnings;
+}
 
-  // 2. The answer and the tables.
-  Page page;
-  const std::string experiments = distinct(records.cases, ", ", [](const CaseRecord& r) { return r.experiment; });
-  page.title = !options.title.empty() ? options.title : !experiments.empty() ? experiments : "Report";
-  page.question = distinct(records.runs, " ", [](const RunRecord& r) { return r.question; });
-  const Answer found = answer(records, contexts);
-  page.answer = found.sentence, page.more = found.more;
-  page.counts = count_statuses(records);
-  const Table failures = failures_table(records), refusals = refusals_table(records);
-  const std::vector<Table> fastest = fastest_tables(records, contexts), all = results_tables(records, contexts);
-  const Table libraries = library_table(records);
-  std::vector<Table> more = block_tables(records);
-  if (Table steps = steps_table(records); !steps.rows.empty()) more.push_back(std::move(steps));
-  for (Table& scaling : std::array{strong_scaling_table(records, contexts), weak_scaling_table(records),
-                                   scaling_model_table(records, contexts)})
-    if (!scaling.rows.empty()) more.push_back(std::move(scaling));
-  more.push_back(coverage_table(records));
-  if (!records.bandwidths.empty()) more.push_back(bandwidth_table(records));
-  for (const RunRecord& run : all_records.runs) page.json_lines.push_back(to_json_line(run));
-  for (const BandwidthRecord& bandwidth : all_records.bandwidths) page.json_lines.push_back(to_json_line(bandwidth));
-  for (const CaseRecord& record : all_records.cases) page.json_lines.push_back(to_json_line(record));
+std::vector<Table> filled(std::initializer_list<Table> tables) {
+  std::vector<Table> list;
+  for (const Table& table : tables)
+    if (!table.rows.empty()) list.push_back(table);
+  return list;
+}
 
-  // 3. Figures.
-  std::error_code failure;
-  std::filesystem::create_directories(directory, failure);
-  if (failure) throw ReportError(fmt::format("cannot create {}: {}", directory.string(), failure.message()));
+struct ReportTables {
+  std::vector<Table> failures, refusals, fastest, all, more, libraries;
+};
+
+ReportTables tables_of(const RecordSet& records, const Contexts& contexts) {
+  ReportTables tables{filled({failures_table(records)}),
+                      filled({refusals_table(records)}),
+                      fastest_tables(records, contexts),
+                      results_tables(records, contexts),
+                      block_tables(records),
+                      filled({library_table(records)})};
+  for (Table& table : filled({steps_table(records), strong_scaling_table(records, contexts),
+                              weak_scaling_table(records), scaling_model_table(records, contexts)}))
+    tables.more.push_back(std::move(table));
+  tables.more.push_back(coverage_table(records));
+  if (!records.bandwidths.empty()) tables.more.push_back(bandwidth_table(records));
+  return tables;
+}
+
+std::vector<Figure> figures_of(const RecordSet& records, const Contexts& contexts, const ReportOptions& options,
+                               std::vector<std::string>& warnings) {
   const FigureMaker maker(records, contexts);
   std::vector<Figure> figures;
   for (const XySpec& spec : options.more_figures) {
     std::vector<Figure> made = maker.xy(spec);
     if (made.empty())
-      report.warnings.push_back(fmt::format("no figure of {} over {}: no facet has two x values", spec.y, spec.x));
+      warnings.push_back(fmt::format("no figure of {} over {}: no facet has two x values", spec.y, spec.x));
     std::move(made.begin(), made.end(), std::back_inserter(figures));
   }
   for (Figure& figure : maker.all()) figures.push_back(std::move(figure));
   for (Figure& figure : block_figures(records)) figures.push_back(std::move(figure));
-  const std::vector<std::size_t> lead = lead_figures(figures, found.subject);
-  Section more_figures{"figures", "More figures"};
-  const std::vector<DrawnFigure> all_drawn =
-      draw(figures, directory / "figures", {options.gnuplot, options.gnuplot_seconds}, report.warnings);
-  for (std::size_t i = 0; i < all_drawn.size(); ++i) {
-    const DrawnFigure& drawn = all_drawn[i];
-    if (std::find(lead.begin(), lead.end(), i) == lead.end()) more_figures.figures.push_back(page_figure(drawn));
-    for (const char* kind : {".dat", ".gp"}) report.files.push_back(directory / "figures" / (drawn.figure->id + kind));
-    for (const auto& file : {drawn.svg, drawn.pdf}) {
-      if (!file.empty()) report.files.push_back(file);
-    }
-  }
-  for (const std::size_t i : lead) page.lead_figures.push_back(page_figure(all_drawn[i]));
-  page.warnings = report.warnings;
+  return figures;
+}
 
-  // What is wrong, then what was found out, then everything else, folded.
-  auto add = [&](Section section) {
+PageSection provenance_of(const RecordSet& records) {
+  PageSection section{"provenance-part", "Machine, build and configuration"};
+  if (!records.runs.empty()) section.tables.push_back(provenance_table(records));
+  for (const RunRecord& run : records.runs)
+    if (!run.config_text.empty())
+      section.texts.emplace_back(fmt::format("Configuration of run {}", run.run), run.config_text);
+  return section;
+}
+
+// What is wrong, then what was found out, then everything else, folded.
+void add_sections(Page& page, const ReportTables& tables, PageSection more_figures, PageSection provenance) {
+  const auto add = [&](PageSection section) {
     const bool any = !section.tables.empty() || !section.figures.empty() || !section.texts.empty();
     if (any) page.sections.push_back(std::move(section));
   };
-  auto filled = [](std::initializer_list<Table> tables) {
-    std::vector<Table> list;
-    for (const Table& table : tables)
-      if (!table.rows.empty()) list.push_back(table);
-    return list;
-  };
-  add({"problems", "Failed cases", false, filled({failures})});
-  add({"refused", "Refused and unavailable cases", true, filled({refusals})});
-  add({"results", "Results", false, fastest});
-  add({"kernels", "All kernels, all columns", true, all});
+  add({"problems", "Failed cases", false, tables.failures});
+  add({"refused", "Refused and unavailable cases", true, tables.refusals});
+  add({"results", "Results", false, tables.fastest});
+  add({"kernels", "All kernels, all columns", true, tables.all});
   add(std::move(more_figures));
-  add({"sizes", "Coverage and bandwidth", true, more});
-  add({"libraries", "Codecs from shared objects", true, filled({libraries})});
+  add({"sizes", "Coverage and bandwidth", true, tables.more});
+  add({"libraries", "Codecs from shared objects", true, tables.libraries});
   add({"glossary", "What the metrics mean", true, {metrics_table()}});
-  Section provenance{"provenance-part", "Machine, build and configuration"};
-  if (!records.runs.empty()) provenance.tables.push_back(provenance_table(records));
-  for (const RunRecord& run : records.runs) {
-    if (!run.config_text.empty())
-      provenance.texts.emplace_back(fmt::format("Configuration of run {}", run.run), run.config_text);
-  }
   add(std::move(provenance));
+}
 
-  // 4. Files.
-  auto write = [&](const char* name, const std::string& text) {
-    const std::filesystem::path path = directory / name;
-    std::ofstream file(path, std::ios::binary);
-    file << text;
-    file.close();
-    if (!file) throw ReportError(fmt::format("cannot write {}", path.string()));
-    report.files.push_back(path);
-  };
+std::string markdown_of(const Page& page) {
   std::string markdown = fmt::format("# {}\n\n", one_line(page.title));
   if (!page.question.empty()) markdown += one_line(page.question) + "\n\n";
   markdown += one_line(page.answer) + "\n\n";
@@ -264,26 +240,83 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   for (const PageFigure& drawn : page.lead_figures)
     if (!drawn.svg.empty())
       markdown += fmt::format("\n![{}](figures/{}.svg)\n", one_line(drawn.figure->title), drawn.figure->id);
-  for (const Section& section : page.sections) {
+  for (const PageSection& section : page.sections) {
     if (section.tables.empty() || section.id == "glossary") continue;
     markdown += fmt::format("\n## {}\n", section.title);
     for (const Table& table : section.tables) markdown.append("\n").append(to_markdown(table));
   }
+  return markdown;
+}
+
+std::string terminal_text_of(const Page& page, const ReportTables& tables) {
+  std::string text = without_bold(page.answer) + "\n";
+  if (!page.more.empty()) text += without_bold(page.more) + "\n";
+  for (const auto* list : {&tables.failures, &tables.refusals, &tables.fastest, &tables.libraries})
+    for (const Table& table : *list) text += "\n" + to_text(table);
+  return text;
+}
+
+}  // namespace
+
+WrittenReport write_report(const RecordSet& all_records, const ReportOptions& options,
+                           const std::filesystem::path& directory) {
+  expect_cases(all_records);
+  std::int64_t superseded = 0;
+  const RecordSet records = without_superseded(all_records, superseded);
+  const Contexts contexts(records, options.baseline_codec);
+  const CaseKeys keys(records);
+  WrittenReport report;
+  report.warnings = warnings_of(records, superseded);
+
+  Page page;
+  const std::string experiments = distinct(records.cases, ", ", [](const CaseRecord& r) { return r.experiment; });
+  page.title = !options.title.empty() ? options.title : !experiments.empty() ? experiments : "Report";
+  page.question = distinct(records.runs, " ", [](const RunRecord& r) { return r.question; });
+  const Answer found = answer(records, contexts);
+  page.answer = found.sentence, page.more = found.more;
+  page.counts = count_statuses(records);
+  for (const RunRecord& run : all_records.runs) page.json_lines.push_back(to_json_line(run));
+  for (const BandwidthRecord& bandwidth : all_records.bandwidths) page.json_lines.push_back(to_json_line(bandwidth));
+  for (const CaseRecord& record : all_records.cases) page.json_lines.push_back(to_json_line(record));
+
+  std::error_code failure;
+  std::filesystem::create_directories(directory, failure);
+  if (failure) throw ReportError(fmt::format("cannot create {}: {}", directory.string(), failure.message()));
+  const std::vector<Figure> figures = figures_of(records, contexts, options, report.warnings);
+  const std::vector<std::size_t> lead = lead_figures(figures, found.subject);
+  PageSection more_figures{"figures", "More figures"};
+  const std::vector<DrawnFigure> all_drawn =
+      draw(figures, directory / "figures", {options.gnuplot, options.gnuplot_seconds}, report.warnings);
+  for (std::size_t i = 0; i < all_drawn.size(); ++i) {
+    const DrawnFigure& drawn = all_drawn[i];
+    if (std::find(lead.begin(), lead.end(), i) == lead.end()) more_figures.figures.push_back(page_figure(drawn));
+    for (const char* kind : {".dat", ".gp"}) report.files.push_back(directory / "figures" / (drawn.figure->id + kind));
+    for (const auto& file : {drawn.svg, drawn.pdf})
+      if (!file.empty()) report.files.push_back(file);
+  }
+  for (const std::size_t i : lead) page.lead_figures.push_back(page_figure(all_drawn[i]));
+  page.warnings = report.warnings;
+  const ReportTables tables = tables_of(records, contexts);
+  add_sections(page, tables, std::move(more_figures), provenance_of(records));
+
+  const auto write = [&](const std::string& name, const std::string& text) {
+    const std::filesystem::path path = directory / name;
+    std::ofstream file(path, std::ios::binary);
+    file << text;
+    file.close();
+    if (!file) throw ReportError(fmt::format("cannot write {}", path.string()));
+    report.files.push_back(path);
+  };
   write("report.html", to_html(page));
-  write("results.md", markdown);
+  write("results.md", markdown_of(page));
   write("results.csv", to_csv(flat_table(records, contexts)));
   std::string latex = "% Needs \\usepackage{array,booktabs}.\n";
   for (const Table& table : paper_tables(records, contexts, keys, options.paper_rows))
     latex.append("\n").append(to_latex(table));
   write("results.tex", latex);
   write("macros.tex", to_macros(records, contexts, keys));
-  for (const Figure& figure : figures) write(("figures/" + figure.id + ".tex").c_str(), to_pgfplots(figure));
-
-  report.terminal_text = without_bold(page.answer) + "\n";
-  if (!page.more.empty()) report.terminal_text += without_bold(page.more) + "\n";
-  for (const Table& table : filled({failures, refusals})) report.terminal_text += "\n" + to_text(table);
-  for (const Table& table : fastest) report.terminal_text += "\n" + to_text(table);
-  for (const Table& table : filled({libraries})) report.terminal_text += "\n" + to_text(table);
+  for (const Figure& figure : figures) write("figures/" + figure.id + ".tex", to_pgfplots(figure));
+  report.terminal_text = terminal_text_of(page, tables);
   return report;
 }
 

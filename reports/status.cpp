@@ -1,7 +1,8 @@
-// How a case may end, in words.
+// How a case may end, in words, and when its times are to be believed with care.
 #include <fmt/ranges.h>
 
 #include <array>
+#include <set>
 
 #include "reports/record.h"
 
@@ -13,6 +14,10 @@ constexpr std::array kStatuses = {Status::ok,    Status::incorrect, Status::refu
 constexpr std::array<std::string_view, 7> kStatusNames = {"ok",    "incorrect", "refused",      "unavailable",
                                                           "error", "timed_out", "out_of_memory"};
 
+bool beside_busy_programs(const CaseRecord& record) {
+  return record.kernel.compute_units == 0 && !record.time.samples_s.empty() && record.host.other_cores > 0.25;
+}
+
 }  // namespace
 
 std::span<const Status> all_statuses() { return kStatuses; }
@@ -23,6 +28,22 @@ Status parse_status(std::string_view text) {
   for (Status status : kStatuses)
     if (to_string(status) == text) return status;
   throw ReportError(fmt::format("\"{}\" is not a status; the words are {}", text, fmt::join(kStatusNames, ", ")));
+}
+
+bool is_disturbed(const CaseRecord& record) {
+  std::set<std::int64_t> marked(record.time.disturbed_samples.begin(), record.time.disturbed_samples.end());
+  marked.insert(record.time.unsteady_samples.begin(), record.time.unsteady_samples.end());
+  return 10 * marked.size() > record.time.samples_s.size() || beside_busy_programs(record);
+}
+
+void Disturbers::add(const CaseRecord& record) {
+  programs = programs || beside_busy_programs(record) || !record.time.disturbed_samples.empty();
+  cores = cores || !record.time.unsteady_samples.empty();
+}
+
+std::string Disturbers::text() const {
+  if (programs && cores) return "other programs and unsteady cores";
+  return programs ? "other programs" : cores ? "unsteady cores" : "";
 }
 
 }  // namespace ecmv::reports

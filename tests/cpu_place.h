@@ -24,14 +24,15 @@ class CpuPlace final : public backends::Place {
 };
 
 inline backends::BoundKernel bind_on_cpu(const backends::Kernel& kernel, const backends::Policy& policy,
-                                         const backends::CompressedView& matrix) {
+                                         const backends::CompressedView& matrix, int batch = 1) {
   CpuPlace place;
   const backends::Layer layer{.matrix = &matrix, .y = nullptr, .v = nullptr, .scale = 0};
-  return kernel.bind(policy, {&layer, 1}, place);
+  return kernel.bind(policy, {&layer, 1}, batch, place);
 }
 // With its first policy.
-inline backends::BoundKernel bind_on_cpu(const backends::Kernel& kernel, const backends::CompressedView& matrix) {
-  return bind_on_cpu(kernel, kernel.policies[0], matrix);
+inline backends::BoundKernel bind_on_cpu(const backends::Kernel& kernel, const backends::CompressedView& matrix,
+                                         int batch = 1) {
+  return bind_on_cpu(kernel, kernel.policies[0], matrix, batch);
 }
 
 }  // namespace ecmv::tests

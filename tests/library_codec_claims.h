@@ -98,4 +98,13 @@ inline void claim_damage_is_noticed(const codecs::CodecEntry& entry) {
   CHECK_THROWS_AS(decode_whole(entry, shorter), codecs::MalformedStream);
 }
 
+// All three; `settings` are what blocks are decoded alone with.
+inline void claim_library_codec(std::string_view id, double least_bits, double most_bits,
+                                const std::vector<GivenSettings>& settings) {
+  const codecs::CodecEntry& entry = *codecs::find_codec(id);
+  claim_gaussian_size(entry, least_bits, most_bits);
+  claim_blocks_decode_alone(entry, settings);
+  claim_damage_is_noticed(entry);
+}
+
 }  // namespace ecmv::tests

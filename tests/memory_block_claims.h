@@ -97,6 +97,24 @@ inline std::vector<uint32_t> block_bits(std::string_view codec, const Bytes& byt
   return {};
 }
 
+// Bits of known_blocks() by name, under the accounting that counts what is stored.
+using KnownBits = std::map<std::string, uint32_t>;
+inline void claim_known_bits(std::string_view codec, const KnownBits& expected) {
+  for (const auto& [name, size] : expected) {
+    INFO(name);
+    CHECK(block_bits(codec, known_blocks().at(name)).at(0) == size);
+    CHECK(block_bits(codec, known_blocks().at(name), {}, "stream+raw").at(0) == std::min(size, 256u) + 1);
+  }
+}
+// The same under an accounting of others, in units of `unit` bits.
+inline void claim_bits_of_others(std::string_view codec, const char* accounting, const KnownBits& expected,
+                                 uint32_t unit = 1) {
+  for (const auto& [name, size] : expected) {
+    INFO(name);
+    CHECK(block_bits(codec, known_blocks().at(name), {}, accounting).at(0) == unit * size);
+  }
+}
+
 // The stored bits of one block as zeros and ones; spaces and bars in expected texts are for the reader.
 inline std::string stored_bits(std::string_view codec, const Bytes& block, const GivenSettings& given = {}) {
   const datasets::Matrix matrix = byte_matrix(block);

@@ -38,10 +38,10 @@ struct CoreState {
   double dependent_ops_per_s = std::numeric_limits<double>::quiet_NaN();
   double clock_hz = std::numeric_limits<double>::quiet_NaN();  // as the kernel tells
   std::optional<int64_t> throttle_events;                      // since the reading before
-  // Within a tenth of what it was, and no throttling. Faster counts, too: then the start was the bad moment, and what was
-  // measured before and after cannot be compared. On two virtual cores of a Zen 4 server readings agree to a hundredth, but
-  // for moments at 0.55 of the throughput; on 16 of a shared Xeon a third of them was off by a tenth, some by a factor of
-  // 10 that no counter of the system showed.
+  // Within a tenth of what it was, and no throttling. Faster counts, too: then the start was the bad moment, and what
+  // was measured before and after cannot be compared. On two virtual cores of a Zen 4 server readings agree to a
+  // hundredth, but for moments at 0.55 of the throughput; on 16 of a shared Xeon a third of them was off by a tenth,
+  // some by a factor of 10 that no counter of the system showed.
   bool steady() const;
 };
 // What is farther from the start in either, and the larger number of events.

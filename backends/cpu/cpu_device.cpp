@@ -60,8 +60,10 @@ class CpuDevice final : public Device {
   const DeviceInfo& info() const override { return info_; }
   std::string_view memory() const override { return "host"; }
   void select() override { select_target(target_); }
-  std::unique_ptr<UploadedMatrix> upload(const CompressedMatrix& matrix) override {
-    return std::make_unique<CpuMatrix>(matrix);
+  std::vector<std::unique_ptr<UploadedMatrix>> upload_layer(std::span<const CompressedMatrix> parts, const LayerSplit&,
+                                                            size_t copies) override {
+    return upload_whole(parts, copies,
+                        [](const CompressedMatrix& matrix) { return std::make_unique<CpuMatrix>(matrix); });
   }
   std::unique_ptr<Executor> executor(bool /*graph*/) override { return make_executor(info_, dense_, target_, cores_); }
 

@@ -74,19 +74,20 @@ struct UnfusedMatvec : UnfusedProduct {
 // Float products: more than a few tokens are packed once a call, into the scratch behind the tile.
 struct UnfusedFloats : UnfusedProduct {
   PanelForm form;
+  int batch;
   int64_t packed_offset;
 
-  bool in_panels(const MatmulArgs& args) const { return dense.panels && args.batch > kFewTokens; }
+  bool in_panels() const { return dense.panels && batch > kFewTokens; }
   void pack(const MatmulArgs& args) const {
-    if (in_panels(args)) pack_tokens(form, args, cols, args.scratch + packed_offset);
+    if (in_panels()) pack_tokens(form, args, batch, cols, args.scratch + packed_offset);
   }
   void multiply(const MatmulArgs& args, datasets::ElementType of, const std::byte* elements, Rows rows) const {
     float* const y = args.y + rows.begin;
-    if (in_panels(args))
+    if (in_panels())
       multiply_panels(form, {of, elements, cols * datasets::element_bytes(of), rows.count(), cols},
-                      args.scratch + packed_offset, args.batch, y, args.y_stride);
+                      args.scratch + packed_offset, batch, y, args.y_stride);
     else
-      dense.matmul(of, elements, rows.count(), cols, args.x, args.x_stride, args.batch, y, args.y_stride);
+      dense.matmul(of, elements, rows.count(), cols, args.x, args.x_stride, batch, y, args.y_stride);
   }
 };
 struct UnfusedMatmul : UnfusedFloats {
@@ -109,8 +110,8 @@ float scale_number(datasets::ScaleType type, const std::byte* stored, int64_t in
   return type == f16 ? f16_number(bits) : bf16_number(bits);
 }
 
-// The same for elements with scales of groups of columns: a decoded tile becomes float32 numbers in a second tile behind
-// it. They are exact, so the product rounds as ever.
+// The same for elements with scales of groups of columns: a decoded tile becomes float32 numbers in a second tile
+// behind it. They are exact, so the product rounds as ever.
 struct UnfusedScaledMatmul : UnfusedFloats {
   datasets::ScaleType scale_type;
   const std::byte* stored;
@@ -155,7 +156,7 @@ class CpuExecutor final : public Executor {
   void select() override { select_target(target_); }
 
   BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const CompressedView& matrix,
-                               const GroupScales& scales, Activations activations) override {
+                               const GroupScales& scales, Activations activations, int batch) override {
     UnfusedProduct product{
         &decode, dense_, matrix.type, matrix.shape.cols, matrix.shape.cols * datasets::element_bytes(matrix.type),
         0,       0};
@@ -176,7 +177,7 @@ class CpuExecutor final : public Executor {
       facts.scratch_bytes = packed_offset + packed_bytes(product.cols);
       facts.rounding = panel_rounding(form);
     }
-    const UnfusedFloats floats{product, form, packed_offset};
+    const UnfusedFloats floats{product, form, batch, packed_offset};
     if (const datasets::Scales* layout = scales.layout) {
       const int64_t numbers_offset = (facts.scratch_bytes + 63) / 64 * 64;
       facts.scratch_bytes = numbers_offset + tile_rows * number_bytes;

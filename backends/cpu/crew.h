@@ -17,9 +17,9 @@ namespace ecmv::backends::cpu {
 
 class Crew {
  public:
-  // A crew of that many threads, >= 1, the caller of run() among them; shared by all who ask for as many on these cores.
-  // Thread i is bound to cores[i], the caller while it runs; without cores the others are bound as OMP_PLACES and
-  // OMP_PROC_BIND say. Throws std::runtime_error where the system gives no more threads.
+  // A crew of that many threads, >= 1, the caller of run() among them; shared by all who ask for as many on these
+  // cores. Thread i is bound to cores[i], the caller while it runs; without cores the others are bound as OMP_PLACES
+  // and OMP_PROC_BIND say. Throws std::runtime_error where the system gives no more threads.
   static std::shared_ptr<Crew> of(int threads, const std::vector<int>& cores = {});
   explicit Crew(int threads, std::vector<int> cores = {});
   Crew(const Crew&) = delete;

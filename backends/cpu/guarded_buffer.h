@@ -1,6 +1,6 @@
 // GuardedBuffer: 64-byte aligned host memory between two guard zones of a page each, whose bytes are different in every
-// process. A kernel that writes outside its buffers changes them; under AddressSanitizer the zones are poisoned, so that
-// reading them is caught too. With fences, reading is caught without it.
+// process. A kernel that writes outside its buffers changes them; under AddressSanitizer the zones are poisoned, so
+// that reading them is caught too. With fences, reading is caught without it.
 #pragma once
 
 #include <cstddef>

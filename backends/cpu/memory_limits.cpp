@@ -54,8 +54,8 @@ int64_t left_in(const fs::path& folder, const Version& version) {
   return std::max<int64_t>(0, limit - std::max<int64_t>(0, usage - (cache == kNone ? 0 : cache)));
 }
 
-// Of the group and of all that it lies in. In a container the path may be that of the host, where only the last step
-// leads to something.
+// What the group and all that contain it leave. In a container the path may be the host's, of which
+// only the last step leads to something.
 int64_t left_in_groups(const fs::path& mount, fs::path group, const Version& version) {
   int64_t left = kNone;
   for (group = group.relative_path();; group = group.parent_path()) {

@@ -12,9 +12,9 @@ class Team {
  public:
   // threads >= 1.
   explicit Team(int threads) : threads_(threads) {}
-  // Runs body(thread, threads) on every thread, 0 <= thread < threads, and returns when all have ended. `threads` is what
-  // was asked for, or less where OpenMP grants less (OMP_THREAD_LIMIT, a parallel region around this one). Throws what a
-  // body throws, of several one.
+  // Runs body(thread, threads) on every thread, 0 <= thread < threads, and returns when all have ended. `threads` is
+  // what was asked for, or less where OpenMP grants less (OMP_THREAD_LIMIT, a parallel region around this one). Throws
+  // what a body throws, of several one.
   void run(const std::function<void(int thread, int threads)>& body) const;
   // Threads the process may use: its CPU affinity, OMP_NUM_THREADS, OMP_THREAD_LIMIT, and how many can be created.
   static int available_threads();

@@ -48,19 +48,12 @@ DeviceInfo describe(int index) {
 std::vector<DeviceInfo> discover() {
   int count = 0;  // an error leaves it as it is
   const cudaError_t status = cudaGetDeviceCount(&count);
-  std::vector<DeviceInfo> devices;
-  for (int i = 0; status == cudaSuccess && i < count; ++i) devices.push_back(describe(i));
-  if (devices.empty()) {
-    DeviceInfo none;
-    none.backend = "cuda";
-    int driver = 0;
-    (void)cudaDriverGetVersion(&driver);
-    none.unavailable = status == cudaSuccess ? "There is no CUDA device."
-                       : driver == 0         ? "There is no NVIDIA driver on this machine."
-                                     : std::string("There is no CUDA device: ") + cudaGetErrorString(status) + ".";
-    devices.push_back(none);
-  }
-  return devices;
+  if (status == cudaSuccess) return list_devices("cuda", count, describe, "There is no CUDA device.");
+  int driver = 0;
+  (void)cudaDriverGetVersion(&driver);
+  return list_devices("cuda", 0, describe,
+                      driver == 0 ? "There is no NVIDIA driver on this machine."
+                                  : std::string("There is no CUDA device: ") + cudaGetErrorString(status) + ".");
 }
 
 void activate(int index) { check(cudaSetDevice(index), "choosing the device"); }

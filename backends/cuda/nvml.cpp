@@ -2,7 +2,7 @@
 // types used here are plain numbers.
 #include "backends/cuda/nvml.h"
 
-#include <dlfcn.h>
+#include "backends/plugins/installed_library.h"
 
 namespace ecmv::backends::cuda {
 namespace {
@@ -23,21 +23,18 @@ struct Library {
   bool ready = false;
 
   Library() {
-    void* object = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (object == nullptr) return;
-    const auto take = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(object, name));
-    };
-    take(init, "nvmlInit_v2");
-    take(find, "nvmlDeviceGetHandleByPciBusId_v2");
-    take(clock, "nvmlDeviceGetClockInfo");
-    take(power, "nvmlDeviceGetPowerUsage");
-    take(temperature, "nvmlDeviceGetTemperature");
-    take(throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
-    take(driver, "nvmlSystemGetDriverVersion");
-    take(processes, "nvmlDeviceGetComputeRunningProcesses_v3");
-    take(peer, "nvmlDeviceGetP2PStatus");
-    take(link, "nvmlDeviceGetNvLinkState");
+    InstalledLibrary nvml("NVML");
+    if (!nvml.open_file("libnvidia-ml.so.1")) return;
+    nvml.find(init, "nvmlInit_v2");
+    nvml.find(find, "nvmlDeviceGetHandleByPciBusId_v2");
+    nvml.find(clock, "nvmlDeviceGetClockInfo");
+    nvml.find(power, "nvmlDeviceGetPowerUsage");
+    nvml.find(temperature, "nvmlDeviceGetTemperature");
+    nvml.find(throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
+    nvml.find(driver, "nvmlSystemGetDriverVersion");
+    nvml.find(processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+    nvml.find(peer, "nvmlDeviceGetP2PStatus");
+    nvml.find(link, "nvmlDeviceGetNvLinkState");
     ready = init != nullptr && find != nullptr && init() == 0;
   }
 };

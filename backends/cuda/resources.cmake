@@ -1,13 +1,14 @@
-# cmake -DNVCC=... -DROOT=... -DARCHITECTURES=75-real,90a-real -DSOURCES=a.cu,b.cu -P resources.cmake: compiles the sources for each architecture and
-# prints a line a kernel with registers, stack, spilled bytes, and how many waves of 32 the registers leave room for on a
-# multiprocessor. What the assembler says is all that is needed: no device.
+# cmake -DNVCC=... -DROOT=... -DARCHITECTURES=75-real,90a-real -DSOURCES=a.cu,b.cu -P resources.cmake: compiles the
+# sources for each architecture and prints a line a kernel with registers, stack, spilled bytes, and how many waves of
+# 32 the registers leave room for on a multiprocessor. What the assembler says is all that is needed: no device.
 find_program(FILT c++filt)
 string(REPLACE "," ";" architectures "${ARCHITECTURES}")
 string(REPLACE "," ";" sources "${SOURCES}")
 foreach(source IN LISTS sources)
   foreach(architecture IN LISTS architectures)
     string(REGEX REPLACE "-.*" "" architecture ${architecture})
-    execute_process(COMMAND ${NVCC} -std=c++20 -O3 -DECMV_GPU_CUDA -I${ROOT} -arch=sm_${architecture} -Xptxas -v -cubin -o /dev/null ${source}
+    execute_process(COMMAND ${NVCC} -std=c++20 -O3 -DECMV_GPU_CUDA -I${ROOT} -arch=sm_${architecture} -Xptxas -v
+                            -cubin -o /dev/null ${source}
                     ERROR_VARIABLE text RESULT_VARIABLE status)
     if(NOT status EQUAL 0)
       message(FATAL_ERROR "${source} does not compile for sm_${architecture}:\n${text}")
@@ -20,7 +21,8 @@ foreach(source IN LISTS sources)
         if(FILT)
           execute_process(COMMAND ${FILT} ${function} OUTPUT_VARIABLE function OUTPUT_STRIP_TRAILING_WHITESPACE)
         endif()
-        string(REGEX REPLACE "\\(anonymous namespace\\)::|ecmv::codecs::|ecmv::backends::|^void " "" function "${function}")
+        set(noise "\\(anonymous namespace\\)::|ecmv::codecs::|ecmv::backends::|^void ")
+        string(REGEX REPLACE "${noise}" "" function "${function}")
         string(REGEX REPLACE "\\(.*" "" function "${function}")
       elseif(line MATCHES "([0-9]+) bytes stack frame, ([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads")
         set(memory "stack ${CMAKE_MATCH_1}  spill stores ${CMAKE_MATCH_2}  spill loads ${CMAKE_MATCH_3}")

@@ -84,6 +84,51 @@ struct Cluster {
   int64_t arrived = 0;  // lanes at barriers
 };
 
+// A block's shared memory: between guards, and named for reports while the block runs.
+class SharedMemory {
+ public:
+  explicit SharedMemory(int64_t bytes)
+      : bytes_(bytes),
+        all_(static_cast<size_t>(bytes + 2 * kSharedGuardBytes + 256)),
+        in_flight_(static_cast<size_t>(bytes / 4 + 1)) {
+    const auto address = reinterpret_cast<uintptr_t>(all_.data()) + kSharedGuardBytes;
+    data_ = reinterpret_cast<std::byte*>((address + 255) / 256 * 256);
+  }
+  ~SharedMemory() { leave(); }
+
+  std::byte* data() const { return data_; }
+  void begin() {
+    // Neither zero nor what the block before left: reading before writing shows.
+    std::memset(all_.data(), kGarbage, all_.size());
+    std::fill(in_flight_.begin(), in_flight_.end(), uint8_t{0});
+    name_range(data_, bytes_, "shared memory", in_flight_.data());
+    named_ = true;
+  }
+  void clear() { std::memset(data_, kGarbage, static_cast<size_t>(bytes_)); }
+  bool guards_intact() const {
+    for (const std::byte* p = all_.data(); p != all_.data() + all_.size(); ++p)
+      if ((p < data_ || p >= data_ + bytes_) && *p != std::byte{kGarbage}) return false;
+    return true;
+  }
+  void leave() {
+    if (named_) forget_range(data_);
+    named_ = false;
+  }
+  // Counts asynchronous copies to it: `change` is 1 when one begins, -1 when a lane has waited for it.
+  void count_in_flight(const std::byte* to, int bytes, int change) {
+    for (int64_t word = (to - data_) / 4; word < (to - data_ + bytes) / 4; ++word)
+      in_flight_[static_cast<size_t>(word)] = static_cast<uint8_t>(in_flight_[static_cast<size_t>(word)] + change);
+  }
+
+ private:
+  static constexpr int kGarbage = 0xA5;
+  int64_t bytes_;
+  std::vector<std::byte> all_;
+  std::byte* data_ = nullptr;
+  std::vector<uint8_t> in_flight_;  // copies to each 4 bytes
+  bool named_ = false;
+};
+
 class Block {
  public:
   Block(const Grid& grid, const std::function<void()>& kernel, Cluster& cluster)
@@ -92,22 +137,12 @@ class Block {
         cluster_(cluster),
         lanes_(grid.threads),
         met_(grid.threads),
-        shared_(static_cast<size_t>(grid.shared_bytes + 2 * kSharedGuardBytes + 256)),
-        in_flight_(static_cast<size_t>(grid.shared_bytes / 4 + 1)) {
-    const auto address = reinterpret_cast<uintptr_t>(shared_.data()) + kSharedGuardBytes;
-    shared_data_ = reinterpret_cast<std::byte*>((address + 255) / 256 * 256);
-  }
-
-  ~Block() { leave(); }
+        shared_(grid.shared_bytes) {}
 
   void begin(int64_t index) {
     index_ = index;
     finished_ = false;
-    // Neither zero nor what the block before left: reading before writing shows.
-    std::memset(shared_.data(), 0xA5, shared_.size());
-    std::fill(in_flight_.begin(), in_flight_.end(), uint8_t{0});
-    name_range(shared_data_, grid_.shared_bytes, "shared memory", in_flight_.data());
-    named_ = true;
+    shared_.begin();
     bulk_.clear();
     for (size_t i = 0; i < lanes_.size(); ++i) start(lanes_[i]);
   }
@@ -126,11 +161,10 @@ class Block {
 
   // Past the last lane.
   void end() {
-    for (const std::byte* p = shared_.data(); p != shared_.data() + shared_.size(); ++p)
-      if ((p < shared_data_ || p >= shared_data_ + grid_.shared_bytes) && *p != std::byte{0xA5})
-        throw KernelFault("Block " + std::to_string(index_) + " wrote outside its " +
-                          std::to_string(grid_.shared_bytes) + " bytes of shared memory.");
-    leave();
+    if (!shared_.guards_intact())
+      throw KernelFault("Block " + std::to_string(index_) + " wrote outside its " + std::to_string(grid_.shared_bytes) +
+                        " bytes of shared memory.");
+    shared_.leave();
   }
 
   // The first lane that has paused, for a report; -1 if none has.
@@ -144,13 +178,8 @@ class Block {
   Lane& lane() { return lanes_[current_]; }
   int64_t index() const { return index_; }
   const Grid& grid() const { return grid_; }
-  std::byte* shared() const { return shared_data_; }
+  SharedMemory& shared() { return shared_; }
   const Cluster& cluster() const { return cluster_; }
-  // Counts asynchronous copies to shared memory: `change` is 1 when one begins, -1 when a lane has waited for it.
-  void count_in_flight(const std::byte* to, int bytes, int change) {
-    for (int64_t word = (to - shared_data_) / 4; word < (to - shared_data_ + bytes) / 4; ++word)
-      in_flight_[static_cast<size_t>(word)] = static_cast<uint8_t>(in_flight_[static_cast<size_t>(word)] + change);
-  }
 
   // The barrier of a cluster, whose lanes come to all barriers as often.
   void meet_cluster() {
@@ -182,11 +211,6 @@ class Block {
   }
 
  private:
-  void leave() {
-    if (named_) forget_range(shared_data_);
-    named_ = false;
-  }
-
   void start(Lane& lane) {
     lane.state = State::ready;
     lane.copies.clear();
@@ -242,7 +266,7 @@ class Block {
     if (waiting == 0) {
       finished_ = true;
       // Nobody may read a block's shared memory when it has ended.
-      if (grid_.cluster > 1) std::memset(shared_data_, 0xA5, static_cast<size_t>(grid_.shared_bytes));
+      if (grid_.cluster > 1) shared_.clear();
       return false;
     }
     for (int t = 0; t < grid_.threads; ++t)
@@ -328,16 +352,13 @@ class Block {
   Cluster& cluster_;
   std::vector<Lane> lanes_;
   std::vector<uint64_t> met_;
-  std::vector<std::byte> shared_;
-  std::byte* shared_data_ = nullptr;
-  std::vector<uint8_t> in_flight_;  // copies to each 4 bytes of it
+  SharedMemory shared_;
   std::map<const uint64_t*, BulkPhase> bulk_;
   context::fiber scheduler_;
   std::exception_ptr fault_;
   int current_ = 0;
   int64_t index_ = 0;
   bool finished_ = true, progress_ = false;
-  bool named_ = false;  // its shared memory
 };
 
 // Runs these blocks, which have begun, in turn until all have finished.
@@ -391,14 +412,14 @@ int block_size() { return running_block->grid().threads; }
 int64_t block_index() { return running_block->index(); }
 int64_t grid_size() { return running_block->grid().blocks; }
 int wave_size() { return running_block->grid().wave_size; }
-std::byte* shared_data() { return running_block->shared(); }
+std::byte* shared_data() { return running_block->shared().data(); }
 int cluster_rank() { return static_cast<int>(running_block->index() % running_block->grid().cluster); }
 std::byte* shared_data_of(int rank) {
   const Cluster& cluster = running_block->cluster();
   if (rank < 0 || rank >= running_block->grid().cluster)
     fault("the shared memory of block " + std::to_string(rank) + " of a cluster of " +
           std::to_string(running_block->grid().cluster) + " is read.");
-  return cluster.blocks[static_cast<size_t>(rank)]->shared();
+  return cluster.blocks[static_cast<size_t>(rank)]->shared().data();
 }
 void meet_cluster() { running_block->meet_cluster(); }
 const uint64_t* meet(const Collective& place, uint64_t operand) { return running_block->meet(place, operand); }
@@ -408,7 +429,7 @@ void pause_for_peers() { running_block->pause_for_peers(); }
 void queue_copy(std::byte* to, const std::byte* from, int bytes) {
   Lane& lane = running_block->lane();
   lane.copies.push_back({to, from, bytes, lane.copy_group});
-  running_block->count_in_flight(to, bytes, 1);
+  running_block->shared().count_in_flight(to, bytes, 1);
 }
 
 void commit_queued_copies() { ++running_block->lane().copy_group; }
@@ -418,7 +439,7 @@ void finish_copies(int pending) {
   size_t done = 0;
   for (; done < lane.copies.size() && lane.copies[done].group < lane.copy_group - pending; ++done) {
     std::memcpy(lane.copies[done].to, lane.copies[done].from, static_cast<size_t>(lane.copies[done].bytes));
-    running_block->count_in_flight(lane.copies[done].to, lane.copies[done].bytes, -1);
+    running_block->shared().count_in_flight(lane.copies[done].to, lane.copies[done].bytes, -1);
   }
   lane.copies.erase(lane.copies.begin(), lane.copies.begin() + static_cast<int64_t>(done));
 }
@@ -434,7 +455,7 @@ void queue_bulk(uint64_t* place, std::byte* to, const std::byte* from, int bytes
   phase.copies.push_back({to, from, bytes, 0});
   phase.asked += bytes;
   if (phase.asked > phase.expected) fault("more bytes are copied in bulk than the phase expects.");
-  running_block->count_in_flight(to, bytes, 1);
+  running_block->shared().count_in_flight(to, bytes, 1);
 }
 
 bool finish_bulk(uint64_t* place) {
@@ -442,7 +463,7 @@ bool finish_bulk(uint64_t* place) {
   if (phase.asked != phase.expected) return false;
   for (const QueuedCopy& copy : phase.copies) {
     std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
-    running_block->count_in_flight(copy.to, copy.bytes, -1);
+    running_block->shared().count_in_flight(copy.to, copy.bytes, -1);
   }
   phase = {};
   ++*place;

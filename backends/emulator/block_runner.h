@@ -58,7 +58,8 @@ int wave_size();
 // The block's dynamic shared memory.
 std::byte* shared_data();
 
-// Clusters: this block's number in its own, the shared memory of block number `rank`, and a barrier of all of their lanes.
+// Clusters: this block's number in its own, the shared memory of block number `rank`, and a barrier of all of their
+// lanes.
 int cluster_rank();
 std::byte* shared_data_of(int rank);
 void meet_cluster();

@@ -108,8 +108,8 @@ ECMV_GPU_DEVICE void copy_async(Pointer<std::byte> shared, Pointer<const std::by
 #endif
 }
 
-// The same where `there` is true; else zeros, and nothing is read. No branch: a step of a product is four such copies, and
-// tests around each were 12 of its 218 instructions.
+// The same where `there` is true; else zeros, and nothing is read. No branch: a step of a product is four such copies,
+// and tests around each were 12 of its 218 instructions.
 template <int kBytes>
 ECMV_GPU_DEVICE void copy_async_or_zero(Pointer<std::byte> shared, Pointer<const std::byte> global, bool there) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

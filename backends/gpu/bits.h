@@ -1,6 +1,6 @@
-// Operations of one lane on the bytes and bits of registers, most of which devices have an instruction for: dot products
-// of four bytes, sums of bytes, byte permutation, funnel shifts, bit counts. The portable forms run in the emulator and
-// define what the others must compute.
+// Operations of one lane on the bytes and bits of registers, most of which devices have an instruction for: dot
+// products of four bytes, sums of bytes, byte permutation, funnel shifts, bit counts. The portable forms run in the
+// emulator and define what the others must compute.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,6 @@
-// Clusters: blocks that run at the same time on multiprocessors close to each other and read each other's shared memory (the CUDA
-// programming guide calls that distributed shared memory). NVIDIA devices have them since sm_90, and the emulator. A
-// launch asks for them (LaunchShape::cluster); a cluster's blocks follow each other.
+// Clusters: blocks that run at the same time on multiprocessors close to each other and read each other's shared memory
+// (the CUDA programming guide calls that distributed shared memory). NVIDIA devices have them since sm_90, and the
+// emulator. A launch asks for them (LaunchShape::cluster); a cluster's blocks follow each other.
 #pragma once
 
 #include "backends/gpu/early_launches.h"

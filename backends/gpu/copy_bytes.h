@@ -8,8 +8,8 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 inline constexpr int kCopyThreads = 256;
 
-// A thread copies a chunk; the one after the last whole chunk copies the rest byte by byte. Both begin at multiples of a
-// chunk.
+// A thread copies a chunk; the one after the last whole chunk copies the rest byte by byte. Both begin at multiples of
+// a chunk.
 template <typename Chunk>
 ECMV_GPU_KERNEL void copy_bytes(Pointer<const std::byte> from, Pointer<std::byte> to, int64_t bytes) {
   constexpr int64_t kChunk = sizeof(Chunk);

@@ -1,7 +1,7 @@
-// Gates: lane groups of a block wait until others have arrived, while the rest of the block goes on. A gate opens once as many have
-// arrived as it was made for, and closes for the next phase at once. What a lane group has read and written before it arrives
-// comes before what is done by those that have waited. NVIDIA devices since sm_90 and the emulator have them; elsewhere kernels
-// with gates are refused (have_bulk_copies of async_copy.h).
+// Gates: lane groups of a block wait until others have arrived, while the rest of the block goes on. A gate opens once
+// as many have arrived as it was made for, and closes for the next phase at once. What a lane group has read and
+// written before it arrives comes before what is done by those that have waited. NVIDIA devices since sm_90 and the
+// emulator have them; elsewhere kernels with gates are refused (have_bulk_copies of async_copy.h).
 #pragma once
 
 #include <cstdint>

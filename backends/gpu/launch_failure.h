@@ -8,7 +8,7 @@
 
 namespace ecmv::backends {
 
-// Of the last such launch of this thread; "" if nothing went wrong.
+// What went wrong in the last such launch of this thread; "" if nothing did.
 inline std::string& launch_failure() {
   static thread_local std::string failure;
   return failure;

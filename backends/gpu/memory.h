@@ -57,8 +57,8 @@ ECMV_GPU_DEVICE T load_streaming(const T* pointer) {
 #endif
 }
 
-// The same, but kept where it stands by nvcc, which else moves loads down to where they are used, so that no work would hide
-// their latency. ptxas still moves it where registers are few, and where they are not.
+// The same, but kept where it stands by nvcc, which else moves loads down to where they are used, so that no work would
+// hide their latency. ptxas still moves it where registers are few, and where they are not.
 template <typename T>
 ECMV_GPU_DEVICE T load_streaming_here(const T* pointer) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
@@ -84,8 +84,8 @@ inline constexpr bool kMovesLoads = true;
 inline constexpr bool kMovesLoads = false;
 #endif
 
-// The same, but before the next barrier of lanes: of memory that others may write, for all that ptxas knows, so that it does
-// not move the load behind one. What does not fit the registers is spilled.
+// The same, but before the next barrier of lanes: of memory that others may write, for all that ptxas knows, so that it
+// does not move the load behind one. What does not fit the registers is spilled.
 template <typename T>
 ECMV_GPU_DEVICE T load_streaming_before_sync(const T* pointer) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700

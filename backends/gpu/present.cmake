@@ -1,12 +1,14 @@
-# The GPUs of this machine as architectures to compile for, empty where there are none: ECMV_CUDA_PRESENT (90-real...) and
-# ECMV_HIP_PRESENT (gfx90a...). What was found once is kept, so that a driver that does not answer later rebuilds nothing.
+# The GPUs of this machine as architectures to compile for, empty where there are none: ECMV_CUDA_PRESENT (90-real...)
+# and ECMV_HIP_PRESENT (gfx90a...). What was found once is kept, so that a driver that does not answer later rebuilds
+# nothing.
 
 # NVIDIA's, which its driver's program tells. The kernels need 75 or newer.
 find_program(ECMV_NVIDIA_SMI nvidia-smi)
 mark_as_advanced(ECMV_NVIDIA_SMI)
 set(found "")
 if(ECMV_NVIDIA_SMI)
-  execute_process(COMMAND ${ECMV_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE answer ERROR_QUIET RESULT_VARIABLE status)
+  execute_process(COMMAND ${ECMV_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
+                  OUTPUT_VARIABLE answer ERROR_QUIET RESULT_VARIABLE status)
   if(status EQUAL 0)
     string(REGEX MATCHALL "[0-9]+\\.[0-9]+" capabilities "${answer}")
     foreach(capability IN LISTS capabilities)

@@ -65,16 +65,8 @@ DeviceInfo describe(int index) {
 std::vector<DeviceInfo> discover() {
   int count = 0;  // an error leaves it as it is
   const hipError_t status = hipGetDeviceCount(&count);
-  std::vector<DeviceInfo> devices;
-  for (int i = 0; status == hipSuccess && i < count; ++i) devices.push_back(describe(i));
-  if (devices.empty()) {
-    DeviceInfo none;
-    none.backend = "hip";
-    none.unavailable = status == hipSuccess ? "There is no HIP device."
-                                            : std::string("There is no HIP device: ") + hipGetErrorString(status) + ".";
-    devices.push_back(none);
-  }
-  return devices;
+  if (status == hipSuccess) return list_devices("hip", count, describe, "There is no HIP device.");
+  return list_devices("hip", 0, describe, std::string("There is no HIP device: ") + hipGetErrorString(status) + ".");
 }
 
 void activate(int index) { check(hipSetDevice(index), "choosing the device"); }

@@ -1,5 +1,5 @@
-// See life.h. Seconds are counted as turns of the thread, not by a clock: a run that is stopped and continued as a whole
-// has missed nothing.
+// See life.h. Seconds are counted as turns of the thread, not by a clock: a run that is stopped and continued as a
+// whole has missed nothing.
 #include "backends/sockets/life.h"
 
 #include <poll.h>

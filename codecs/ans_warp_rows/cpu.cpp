@@ -34,13 +34,10 @@ struct Multiply {
   }
 };
 
+using backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode,
-     .variant = "queue_per_row",
-     .bind = modelling::bind_quads<Decode, layout_of, kQueueRows>},
-    {.op = backends::Op::matvec,
-     .variant = "queue_per_row",
-     .bind = modelling::bind_quads<Multiply, layout_of, kQueueRows>},
+    {.op = Op::decode, .variant = "queue_per_row", .bind = modelling::bind_quads<Decode, layout_of, kQueueRows>},
+    {.op = Op::matvec, .variant = "queue_per_row", .bind = modelling::bind_quads<Multiply, layout_of, kQueueRows>},
 };
 
 }  // namespace

@@ -96,12 +96,10 @@ HWY_EXPORT(BindDecode);
 HWY_EXPORT(BindMatvec);
 HWY_EXPORT(Refuses);
 
-backends::BoundKernel bind_decode(const backends::Policy& policy, std::span<const backends::Layer> layers,
-                                  backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy& policy, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindDecode)(policy, modelling::quad_matrix(*layers[0].matrix, layout_of));
 }
-backends::BoundKernel bind_matvec(const backends::Policy& policy, std::span<const backends::Layer> layers,
-                                  backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy& policy, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(policy, modelling::quad_matrix(*layers[0].matrix, layout_of));
 }
 std::string refuses(const CompressedView&, const backends::DeviceInfo&, const backends::Policy&) {

@@ -36,13 +36,10 @@ struct Multiply {
   }
 };
 
+using backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode,
-     .variant = "queue_per_stripe",
-     .bind = modelling::bind_quads<Decode, layout_of, kStripeRows>},
-    {.op = backends::Op::matvec,
-     .variant = "queue_per_stripe",
-     .bind = modelling::bind_quads<Multiply, layout_of, kStripeRows>},
+    {.op = Op::decode, .variant = "queue_per_stripe", .bind = modelling::bind_quads<Decode, layout_of, kStripeRows>},
+    {.op = Op::matvec, .variant = "queue_per_stripe", .bind = modelling::bind_quads<Multiply, layout_of, kStripeRows>},
 };
 
 }  // namespace

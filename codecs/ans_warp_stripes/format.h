@@ -1,5 +1,5 @@
-// Stored bytes of ans_warp_stripes, version 1: the sections of codecs/modelling/quad_ans/quad_ans.h, one queue a stripe of 32
-// rows. A drawing is in README.md.
+// Stored bytes of ans_warp_stripes, version 1: the sections of codecs/modelling/quad_ans/quad_ans.h, one queue a stripe
+// of 32 rows. A drawing is in README.md.
 #pragma once
 
 #include "codecs/modelling/quad_ans/quad_ans.h"

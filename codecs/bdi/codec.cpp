@@ -200,17 +200,11 @@ int64_t most_block_bits(const Settings& settings) { return kTagBits + 8 * block_
 }  // namespace
 
 const Codec& codec() {
-  static const Codec codec = make_block_codec(
-      {
-          .summary = "base-delta-immediate compression of memory blocks",
-          .source = "Pekhimenko et al.: Base-delta-immediate compression, PACT 2012",
-          .format_version = 1,
-          .lossless = true,
-          .settings = block_settings({32, 64, 128}),
-      },
-      {.coder = [](const Settings&) { return std::make_unique<Coder>(); },
-       .most_block_bits = most_block_bits,
-       .accountings = {accounting("cal22", cal22_bits), accounting("pact12", pact12_bits)}});
+  static const Codec codec =
+      make_block_codec<Coder>({.summary = "base-delta-immediate compression of memory blocks",
+                               .source = "Pekhimenko et al.: Base-delta-immediate compression, PACT 2012",
+                               .settings = block_settings({32, 64, 128})},
+                              most_block_bits, {accounting("cal22", cal22_bits), accounting("pact12", pact12_bits)});
   return codec;
 }
 

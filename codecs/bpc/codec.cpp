@@ -193,22 +193,14 @@ int64_t most_block_bits(const Settings& settings) {
 }  // namespace
 
 const Codec& codec() {
-  static const Codec codec = make_block_codec(
-      {
-          .summary = "bit-plane compression of memory blocks",
-          .source = "Kim et al.: Bit-plane compression, ISCA 2016",
-          .format_version = 1,
-          .lossless = true,
-          .settings = block_settings(
-              {32, 64, 128}, {{.name = "widths",
-                               .unit = "",
-                               .help = "scaled: fields as long as the block needs; literal: those of 128-byte blocks",
-                               .default_value = std::string("scaled"),
-                               .choices = {"scaled", "literal"}}}),
-      },
-      {.coder = [](const Settings& settings) { return std::make_unique<Coder>(settings); },
-       .most_block_bits = most_block_bits,
-       .accountings = {accounting("cal22", cal22_bits)}});
+  static const Codec codec = make_block_codec<Coder>(
+      {.summary = "bit-plane compression of memory blocks",
+       .source = "Kim et al.: Bit-plane compression, ISCA 2016",
+       .settings = block_settings(
+           {32, 64, 128},
+           {choice_setting("widths", "scaled: fields as long as the block needs; literal: those of 128-byte blocks",
+                           "scaled", {"scaled", "literal"})})},
+      most_block_bits, {accounting("cal22", cal22_bits)});
   return codec;
 }
 

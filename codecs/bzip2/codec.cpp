@@ -51,14 +51,7 @@ const Codec& codec() {
       {
           .summary = "libbz2 on blocks of rows, a yardstick",
           .source = "bzip2 1.0 (Seward), through libbz2",
-          .format_version = 1,
-          .lossless = true,
-          .settings = {{.name = "level",
-                        .unit = "100 kB",
-                        .help = "size of the blocks that are sorted at once",
-                        .default_value = int64_t{9},
-                        .min = 1,
-                        .max = 9}},
+          .settings = {number_setting("level", "100 kB", "size of the blocks that are sorted at once", 9, 1, 9)},
       },
       {.compress = compress, .decompress = decompress, .spread = 100, .constant = 601});
   return codec;

@@ -223,7 +223,6 @@ const Codec& codec() {
           "numbers as code and raw extra bits: floats, posits, integers, ternary and binary weights, by any "
           "of seven coders",
       .source = "Liguori 2024, compressed numeric data types; Duda 2013 (ANS)",
-      .format_version = 1,
       .lossless = false,
       .settings = {{"pairs", "", "what a number's code and extra bits are", std::string("exponent"), 0, 0,
                     format_names()},

@@ -1,6 +1,6 @@
 // Coders of codes: fixed length, Huffman, tANS and rANS with one interface, so that every kind of pair goes
 // through every one of them. ANS decodes in the reverse order of its encoding, so all of them encode
-// backwards, into a stack of bits: what is pushed last is read first. A decoder may start wherever position
+// backwards, into a stack of bits: the last bit pushed is read first. A decoder may start wherever position
 // and state of the encoder were saved.
 #pragma once
 

@@ -238,7 +238,7 @@ int64_t scratch_bytes(const Stored& stored) {
   return slots * static_cast<int64_t>(sizeof(TansDecoder::Entry)) + count * (4 + 4 + 2 + 1) + 6 * 64;
 }
 
-backends::BoundKernel bind(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& view = *layers[0].matrix;
   const std::string& pairs = view.settings->text("pairs");
   const Stored stored{layout_of(view.shape, *view.settings),

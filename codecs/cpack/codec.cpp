@@ -160,17 +160,10 @@ int64_t most_block_bits(const Settings& settings) { return block_bytes(settings)
 }  // namespace
 
 const Codec& codec() {
-  static const Codec codec = make_block_codec(
-      {
-          .summary = "C-Pack: words of memory blocks by a small dictionary",
-          .source = "Chen et al.: C-Pack, IEEE TVLSI 18(8), 2010",
-          .format_version = 1,
-          .lossless = true,
-          .settings = block_settings({32, 64, 128}),
-      },
-      {.coder = [](const Settings&) { return std::make_unique<Coder>(); },
-       .most_block_bits = most_block_bits,
-       .accountings = {accounting("cal22", Cal22())}});
+  static const Codec codec = make_block_codec<Coder>({.summary = "C-Pack: words of memory blocks by a small dictionary",
+                                                      .source = "Chen et al.: C-Pack, IEEE TVLSI 18(8), 2010",
+                                                      .settings = block_settings({32, 64, 128})},
+                                                     most_block_bits, {accounting("cal22", Cal22())});
   return codec;
 }
 

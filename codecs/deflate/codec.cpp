@@ -56,19 +56,9 @@ const Codec& codec() {
       {
           .summary = "zlib's deflate on blocks of rows, a yardstick",
           .source = "DEFLATE, RFC 1951, through zlib",
-          .format_version = 1,
-          .lossless = true,
-          .settings = {{.name = "level",
-                        .unit = "",
-                        .help = "zlib's effort in finding matches",
-                        .default_value = int64_t{6},
-                        .min = 1,
-                        .max = 9},
-                       {.name = "strategy",
-                        .unit = "",
-                        .help = "huffman_only looks for no matches",
-                        .default_value = std::string("huffman_only"),
-                        .choices = {"default", "huffman_only"}}},
+          .settings = {number_setting("level", "", "zlib's effort in finding matches", 6, 1, 9),
+                       choice_setting("strategy", "huffman_only looks for no matches", "huffman_only",
+                                      {"default", "huffman_only"})},
       },
       // deflateBound with its largest overhead (small memory or window): n + n / 8 + n / 64 + 5 and the wrapper; n / 7
       // covers both.

@@ -104,17 +104,11 @@ int64_t most_block_bits(const Settings& settings) { return block_bytes(settings)
 }  // namespace
 
 const Codec& codec() {
-  static const Codec codec = make_block_codec(
-      {
-          .summary = "frequent pattern compression of 32-bit words in memory blocks",
-          .source = "Alameldeen, Wood: Frequent pattern compression, UW-Madison TR 1500, 2004",
-          .format_version = 1,
-          .lossless = true,
-          .settings = block_settings({32, 64, 128}),
-      },
-      {.coder = [](const Settings&) { return std::make_unique<Coder>(); },
-       .most_block_bits = most_block_bits,
-       .accountings = {accounting("cal22", cal22_bits)}});
+  static const Codec codec =
+      make_block_codec<Coder>({.summary = "frequent pattern compression of 32-bit words in memory blocks",
+                               .source = "Alameldeen, Wood: Frequent pattern compression, UW-Madison TR 1500, 2004",
+                               .settings = block_settings({32, 64, 128})},
+                              most_block_bits, {accounting("cal22", cal22_bits)});
   return codec;
 }
 

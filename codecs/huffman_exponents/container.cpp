@@ -1,4 +1,4 @@
-// Encoder and bounds-checked reference decoder of `container`; the code and its tables are those of
+// Encoder and bounds-checked reference decoder of `container`; the code and its tables are as in
 // codecs/modelling/lut_code.h. The decoder takes any prefix code that the tables describe, and what encoders of such
 // files leave at their ends: any bits in the last byte, any gap where no code starts, gaps for all threads of the last
 // block, no position for a last block without codes.

@@ -90,7 +90,7 @@ ECMV_INLINE void decode_rows(const Stored& bound, const Tables& tables, backends
                              const Join& join) {
   const int64_t begin = rows.begin * bound.cols, end = rows.end * bound.cols;
   if (begin >= end) return;
-  const Stored stored = bound;  // stores of bytes could change what is bound, for all that a compiler knows
+  const Stored stored = bound;  // a compiler must assume that stores of bytes change `bound`
   const uint64_t* const runs = tables.runs;
   const uint16_t* const joined = tables.joined;
   uint8_t* const buffers = tables.buffers;

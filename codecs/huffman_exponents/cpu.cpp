@@ -14,7 +14,7 @@ void join_bf16(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64
   }
 }
 
-using backends::DecodeArgs, backends::Layer, backends::Place, backends::Policy;
+using backends::DecodeArgs, backends::Layers, backends::Place, backends::Policy;
 
 void decode_container_bf16(const container::Stored& stored, const DecodeArgs& args) {
   container::run_decode(stored, args, join_bf16);
@@ -29,10 +29,10 @@ void decode_segments_f8(const segments::Stored& stored, const DecodeArgs& args) 
   segments::run_decode<false>(stored, args, segments::join_unit_f8);
 }
 
-backends::BoundKernel bind_container(const Policy&, std::span<const Layer> layers, Place&) {
+backends::BoundKernel bind_container(const Policy&, Layers layers, int, Place&) {
   return container::bind_decode(*layers[0].matrix, decode_container_bf16, decode_container_f8);
 }
-backends::BoundKernel bind_segments(const Policy&, std::span<const Layer> layers, Place&) {
+backends::BoundKernel bind_segments(const Policy&, Layers layers, int, Place&) {
   return segments::bind_decode(*layers[0].matrix, decode_segments_bf16, decode_segments_f8);
 }
 

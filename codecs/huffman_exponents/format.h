@@ -21,7 +21,7 @@ constexpr bool is_bf16(datasets::ElementType type) { return type == datasets::El
 
 namespace container {
 
-// Sections: those of the file, and spare bytes after the codes.
+// Sections: as in the file, and spare bytes after the codes.
 inline constexpr int kLuts = 0;     // u8 [tables + 1, 256]; the last row: code lengths
 inline constexpr int kEncoded = 1;  // bit stream and kSpareBytes
 inline constexpr int kSignMantissa =
@@ -71,9 +71,9 @@ inline constexpr int kSpareWords = 4 * kGroupRows;         // a lane loads three
 inline constexpr int kMaxCodeBits = 16;                    // of the setting code_bits
 inline constexpr int kOrderByte = 2 * (kMaxCodeBits + 1);  // of the section kCode
 
-// Signs and mantissas of a group of rows: unit by unit of 16 columns of bf16 or 32 of f8 [rows of the group, bytes of the
-// unit]. The last unit of a row may be narrower. Columns are filled up to a multiple of 4, or 8, which make a word, see
-// raw_part().
+// Signs and mantissas of a group of rows: unit by unit of 16 columns of bf16 or 32 of f8 [rows of the group, bytes of
+// the unit]. The last unit of a row may be narrower. Columns are filled up to a multiple of 4, or 8, which make a word,
+// see raw_part().
 constexpr int unit_cols(bool bf16) { return bf16 ? kUnitBytes : 2 * kUnitBytes; }
 constexpr int word_cols(bool bf16) { return bf16 ? 4 : 8; }
 constexpr int64_t raw_row_bytes(int64_t cols, bool bf16) { return (cols + word_cols(bf16) - 1) / word_cols(bf16) * 4; }
@@ -92,8 +92,8 @@ constexpr uint32_t rotated_left(uint32_t word, int bits) {
   return bits % 32 == 0 ? word : word << (bits % 32) | word >> (32 - bits % 32);
 }
 // How far a word is rotated left so that a column's sign and mantissa stand where they are joined with an exponent, and
-// where that is, from bit 0 on: bf16 joins one element at a time, in the upper half, where a float has them; f8 two, the
-// second one in the upper half, each as a bf16 has sign, exponent and mantissa.
+// where that is, from bit 0 on: bf16 joins one element at a time, in the upper half, where a float has them; f8 two,
+// the second one in the upper half, each as a bf16 has sign, exponent and mantissa.
 constexpr int raw_turn(bool bf16, int64_t col) { return static_cast<int>(bf16 ? col % 4 * 8 : col % 8 / 2 * 4); }
 constexpr int raw_half(bool bf16, int64_t col) { return bf16 || col % 2 == 1 ? 16 : 0; }
 // What a column adds to its word.

@@ -205,8 +205,8 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   }
 }
 
-// The words of a tile are as many as its longest stream's, and that may have all the long codes. Which of its types a matrix
-// has is not known: the larger of both.
+// The words of a tile are as many as its longest stream's, and that may have all the long codes. Which of its types a
+// matrix has is not known: the larger of both.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const auto of_type = [&](bool bf16) {
     const Tiling tiling = tiling_of({shape.rows, bf16 ? shape.cols / 2 : shape.cols}, settings);

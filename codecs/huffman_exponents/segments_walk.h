@@ -73,7 +73,7 @@ inline Tables build_tables(const Stored& stored, std::byte* scratch) {
 template <bool kBf16, class Join>
 ECMV_INLINE void decode_rows(const Stored& bound, const Tables& tables, backends::Rows asked, std::byte* to,
                              const Join& join) {
-  const Stored stored = bound;  // stores of bytes could change what is bound, for all that a compiler knows
+  const Stored stored = bound;  // a compiler must assume that stores of bytes change `bound`
   const int64_t rows = stored.rows, cols = stored.cols, segment_cols = stored.segment_cols,
                 segments = (cols + segment_cols - 1) / segment_cols;
   const uint64_t* const runs = tables.runs;
@@ -136,7 +136,7 @@ inline void join_unit(const uint8_t* exponents, const uint8_t* raw, int64_t coun
     std::memcpy(out + 2 * i, &bits, 2);
   }
 }
-// The same of f8: two elements of a turned word, see raw_turn().
+// The same for f8: two elements of a turned word, see raw_turn().
 inline void join_unit_f8(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_t* out) {
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t bits = raw_bits(false, load_u32(raw + i / 8 * 4), i);

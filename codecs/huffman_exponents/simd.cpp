@@ -70,8 +70,8 @@ void JoinUnit(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_
   hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(d8, low, high)), d16, reinterpret_cast<uint16_t*>(out) + 8);
 }
 
-// Segments, f8: of eight columns' word, columns 2 k and 2 k + 1 turned by 4 k bits have their signs in bits 15 and 31 and
-// their mantissas in bits 6..4 and 22..20. A lane has a word turned for its two columns.
+// Segments, f8: of eight columns' word, columns 2 k and 2 k + 1 turned by 4 k bits have their signs in bits 15 and 31
+// and their mantissas in bits 6..4 and 22..20. A lane has a word turned for its two columns.
 void JoinUnitF8(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_t* out) {
   if (count < segments::unit_cols(false)) return segments::join_unit_f8(exponents, raw, count, out);
   const hn::FixedTag<uint32_t, 4> d32;
@@ -117,45 +117,47 @@ backends::BoundKernel BindSegments(const CompressedView& matrix) {
   return segments::bind_decode(matrix, DecodeSegmentsBf16, DecodeSegmentsF8);
 }
 
-// Products of bf16: 32 rows at a time are decoded into a near cache and multiplied there. The tables are made once a call.
-// The scratch holds tables and buffers, decoded rows, packed tokens.
+// Products of bf16: 32 rows at a time are decoded into a near cache and multiplied there. The tables are made once a
+// call. The scratch holds tables and buffers, decoded rows, packed tokens.
 using backends::cpu::kPanelSumRows;
 static_assert(kPanelSumRows % segments::kGroupRows == 0);
 template <class Stored, class BuildTables, class DecodeRows>
 HWY_INLINE void MultiplyRows(const Stored& stored, backends::cpu::PanelForm form, int64_t table_bytes,
-                             const backends::MatmulArgs& args, const BuildTables& build, const DecodeRows& decode) {
+                             const backends::MatmulArgs& args, int batch, const BuildTables& build,
+                             const DecodeRows& decode) {
   if (args.rows.count() <= 0) return;
   const int64_t cols = stored.cols, tile_offset = (table_bytes + 63) / 64 * 64,
                 packed_offset = tile_offset + (2 * kPanelSumRows * cols + 63) / 64 * 64;
   const auto tables = build(stored, args.scratch);
   std::byte* const tile = args.scratch + tile_offset;
   std::byte* const packed = args.scratch + packed_offset;
-  backends::cpu::pack_tokens(form, args, cols, packed);
+  backends::cpu::pack_tokens(form, args, batch, cols, packed);
   for (int64_t row = args.rows.begin; row < args.rows.end; row += kPanelSumRows) {
     const backends::Rows rows{row, std::min<int64_t>(row + kPanelSumRows, args.rows.end)};
     decode(stored, tables, rows, tile);
     backends::cpu::multiply_panels(form, {datasets::ElementType::bf16, tile, 2 * cols, rows.count(), cols}, packed,
-                                   args.batch, args.y + row, args.y_stride);
+                                   batch, args.y + row, args.y_stride);
   }
 }
 
 template <class Stored>
-using MultiplyFunction = void (*)(const Stored&, backends::cpu::PanelForm, const backends::MatmulArgs&);
+using MultiplyFunction = void (*)(const Stored&, backends::cpu::PanelForm, const backends::MatmulArgs&, int batch);
 
 void DecodeContainerRows(const container::Stored& stored, const container::Tables& tables, backends::Rows rows,
                          std::byte* to) {
   container::decode_rows(stored, tables, rows, to, JoinBf16);
 }
-void MultiplyContainer(const container::Stored& stored, backends::cpu::PanelForm form,
-                       const backends::MatmulArgs& args) {
-  MultiplyRows(stored, form, container::kScratchBytes, args, container::build_tables, DecodeContainerRows);
+void MultiplyContainer(const container::Stored& stored, backends::cpu::PanelForm form, const backends::MatmulArgs& args,
+                       int batch) {
+  MultiplyRows(stored, form, container::kScratchBytes, args, batch, container::build_tables, DecodeContainerRows);
 }
 void DecodeSegmentsRows(const segments::Stored& stored, const segments::Tables& tables, backends::Rows rows,
                         std::byte* to) {
   segments::decode_rows<true>(stored, tables, rows, to, JoinUnit);
 }
-void MultiplySegments(const segments::Stored& stored, backends::cpu::PanelForm form, const backends::MatmulArgs& args) {
-  MultiplyRows(stored, form, stored.scratch_bytes(), args, segments::build_tables, DecodeSegmentsRows);
+void MultiplySegments(const segments::Stored& stored, backends::cpu::PanelForm form, const backends::MatmulArgs& args,
+                      int batch) {
+  MultiplyRows(stored, form, stored.scratch_bytes(), args, batch, segments::build_tables, DecodeSegmentsRows);
 }
 
 template <class Stored>
@@ -163,24 +165,25 @@ struct Multiply {
   Stored stored;
   backends::cpu::PanelForm form;
   MultiplyFunction<Stored> multiply;
-  void operator()(void*, const backends::MatmulArgs& args) const { multiply(stored, form, args); }
+  int batch;
+  void operator()(void*, const backends::MatmulArgs& args) const { multiply(stored, form, args, batch); }
 };
 
 template <class Stored>
 backends::BoundKernel BindProduct(const Stored& stored, int64_t table_bytes, backends::cpu::PanelForm form,
-                                  MultiplyFunction<Stored> multiply) {
+                                  MultiplyFunction<Stored> multiply, int batch) {
   return {
-      Multiply<Stored>{stored, form, multiply},
+      Multiply<Stored>{stored, form, multiply, batch},
       {.rows_per_block = kPanelSumRows,
        .scratch_bytes = table_bytes + 2 * kPanelSumRows * stored.cols + 128 + backends::cpu::packed_bytes(stored.cols),
        .rounding = backends::cpu::panel_rounding(form)}};
 }
-backends::BoundKernel BindContainerProduct(backends::cpu::PanelForm form, const CompressedView& matrix) {
-  return BindProduct(container::Stored(matrix), container::kScratchBytes, form, MultiplyContainer);
+backends::BoundKernel BindContainerProduct(backends::cpu::PanelForm form, const CompressedView& matrix, int batch) {
+  return BindProduct(container::Stored(matrix), container::kScratchBytes, form, MultiplyContainer, batch);
 }
-backends::BoundKernel BindSegmentsProduct(backends::cpu::PanelForm form, const CompressedView& matrix) {
+backends::BoundKernel BindSegmentsProduct(backends::cpu::PanelForm form, const CompressedView& matrix, int batch) {
   const segments::Stored stored(matrix);
-  return BindProduct(stored, stored.scratch_bytes(), form, MultiplySegments);
+  return BindProduct(stored, stored.scratch_bytes(), form, MultiplySegments, batch);
 }
 
 }  // namespace ecmv::codecs::huffman_exponents::HWY_NAMESPACE
@@ -195,21 +198,21 @@ HWY_EXPORT(BindSegments);
 HWY_EXPORT(BindContainerProduct);
 HWY_EXPORT(BindSegmentsProduct);
 
-using backends::Layer, backends::Place, backends::Policy;
+using backends::Layers, backends::Place, backends::Policy;
 
-backends::BoundKernel bind_container(const Policy&, std::span<const Layer> layers, Place&) {
+backends::BoundKernel bind_container(const Policy&, Layers layers, int, Place&) {
   return HWY_DYNAMIC_DISPATCH(BindContainer)(*layers[0].matrix);
 }
-backends::BoundKernel bind_segments(const Policy&, std::span<const Layer> layers, Place&) {
+backends::BoundKernel bind_segments(const Policy&, Layers layers, int, Place&) {
   return HWY_DYNAMIC_DISPATCH(BindSegments)(*layers[0].matrix);
 }
 
 backends::cpu::PanelForm form_of(const Policy& policy) { return policy.as<backends::cpu::PanelPolicy>().form; }
-backends::BoundKernel bind_container_product(const Policy& policy, std::span<const Layer> layers, Place&) {
-  return HWY_DYNAMIC_DISPATCH(BindContainerProduct)(form_of(policy), *layers[0].matrix);
+backends::BoundKernel bind_container_product(const Policy& policy, Layers layers, int batch, Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindContainerProduct)(form_of(policy), *layers[0].matrix, batch);
 }
-backends::BoundKernel bind_segments_product(const Policy& policy, std::span<const Layer> layers, Place&) {
-  return HWY_DYNAMIC_DISPATCH(BindSegmentsProduct)(form_of(policy), *layers[0].matrix);
+backends::BoundKernel bind_segments_product(const Policy& policy, Layers layers, int batch, Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindSegmentsProduct)(form_of(policy), *layers[0].matrix, batch);
 }
 template <auto kRefusesLayout>
 std::string refuses_product(const CompressedView& matrix, const backends::DeviceInfo& device, const Policy& policy) {
@@ -237,13 +240,14 @@ constexpr backends::Kernel segments_product(backends::Policies policies, backend
 }
 
 using backends::Activations, backends::cpu::kFloatPanels, backends::cpu::kPanels;
+using backends::Op;
 constexpr backends::Kernel kKernels[] = {
     container_product(kFloatPanels, Activations::f32),
     container_product(kPanels, Activations::bf16),
     segments_product(kFloatPanels, Activations::f32),
     segments_product(kPanels, Activations::bf16),
-    {.op = backends::Op::decode, .variant = "runs", .refuses = container::refuses_layout, .bind = bind_container},
-    {.op = backends::Op::decode, .variant = "segments", .refuses = segments::refuses_layout, .bind = bind_segments},
+    {.op = Op::decode, .variant = "runs", .refuses = container::refuses_layout, .bind = bind_container},
+    {.op = Op::decode, .variant = "segments", .refuses = segments::refuses_layout, .bind = bind_segments},
 };
 
 }  // namespace

@@ -1,8 +1,7 @@
 // huffman_lut: static Huffman codes decoded by table look-up, in two layouts (format.h, README.md).
 #include "codecs/codec.h"
 
-#include "codecs/huffman_lut/hierarchical.h"
-#include "codecs/huffman_lut/single_level.h"
+#include "codecs/huffman_lut/layouts.h"
 
 namespace ecmv::codecs::huffman_lut {
 namespace {
@@ -36,42 +35,19 @@ const Codec& codec() {
       .source =
           "DFloat11 (Zhang et al., arXiv 2504.11651) for the hierarchical layout; the single-level layout is "
           "our own",
-      .format_version = 1,
-      .lossless = true,
-      .settings = {{.name = "layout",
-                    .unit = "",
-                    .help = "which of the two stored layouts",
-                    .default_value = "single_level",
-                    .choices = {"hierarchical", "single_level"}},
-                   {.name = "tuple",
-                    .unit = "",
-                    .help = "single_level: elements coded together by one look-up",
-                    .default_value = int64_t{4},
-                    .values = {2, 4}},
-                   {.name = "raw_bits",
-                    .unit = "bit",
-                    .help = "single_level: low bits of an element stored as they are; -1: as many as give "
-                            "the fewest bytes",
-                    .default_value = int64_t{-1},
-                    .min = -1,
-                    .max = 7},
-                   {.name = "table_bits",
-                    .unit = "bit",
-                    .help = "single_level: longest code, index width of the table",
-                    .default_value = int64_t{12},
-                    .min = 10,
-                    .max = 14},
-                   {.name = "streams",
-                    .unit = "",
-                    .help = "single_level: interleaved bit streams of a block of rows",
-                    .default_value = int64_t{8},
-                    .values = {4, 8, 16}},
-                   {.name = "block_elements",
-                    .unit = "",
-                    .help = "elements of an independently decodable block of rows, about",
-                    .default_value = int64_t{131072},
-                    .min = 1,
-                    .max = int64_t{1} << 30}},
+      .settings = {choice_setting("layout", "which of the two stored layouts", "single_level",
+                                  {"hierarchical", "single_level"}),
+                   value_setting("tuple", "", "single_level: elements coded together by one look-up", 4, {2, 4}),
+                   number_setting("raw_bits", "bit",
+                                  "single_level: low bits of an element stored as they are; -1: as many as give "
+                                  "the fewest bytes",
+                                  -1, -1, 7),
+                   number_setting("table_bits", "bit", "single_level: longest code, index width of the table", 12, 10,
+                                  14),
+                   value_setting("streams", "", "single_level: interleaved bit streams of a block of rows", 8,
+                                 {4, 8, 16}),
+                   number_setting("block_elements", "", "elements of an independently decodable block of rows, about",
+                                  131072, 1, int64_t{1} << 30)},
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

@@ -70,26 +70,21 @@ void run(const single_level::Stored& stored, const Args& args) {
 }
 
 template <typename Args>
-backends::BoundKernel bind_tuples(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_tuples(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return single_level::bind_tuples<Args>(*layers[0].matrix, run<4, Args>, run<8, Args>, run<16, Args>);
 }
 
 using backends::DecodeArgs, backends::MatvecArgs;
 
+using backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode,
-     .variant = "tuples",
-     .refuses = single_level::refuses_layout,
-     .bind = bind_tuples<DecodeArgs>},
-    {.op = backends::Op::matvec,
-     .variant = "tuples",
-     .refuses = single_level::refuses_layout,
-     .bind = bind_tuples<MatvecArgs>},
-    {.op = backends::Op::decode,
+    {.op = Op::decode, .variant = "tuples", .refuses = single_level::refuses_layout, .bind = bind_tuples<DecodeArgs>},
+    {.op = Op::matvec, .variant = "tuples", .refuses = single_level::refuses_layout, .bind = bind_tuples<MatvecArgs>},
+    {.op = Op::decode,
      .variant = "table_walk",
      .refuses = hierarchical::refuses_layout,
      .bind = hierarchical::bind_decode},
-    {.op = backends::Op::matvec,
+    {.op = Op::matvec,
      .variant = "table_walk",
      .refuses = hierarchical::refuses_layout,
      .bind = hierarchical::bind_matvec},

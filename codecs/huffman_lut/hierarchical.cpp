@@ -1,7 +1,7 @@
 // Encoder and bounds-checked reference decoder of `hierarchical`; the code and its tables are made in
 // codecs/modelling/lut_code.h.
-#include "codecs/huffman_lut/hierarchical.h"
 #include "codecs/compressed_matrix.h"
+#include "codecs/huffman_lut/layouts.h"
 
 #include <vector>
 

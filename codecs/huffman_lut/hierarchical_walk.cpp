@@ -198,10 +198,10 @@ std::string refuses_layout(const CompressedView& matrix, const backends::DeviceI
   return matrix.settings->text("layout") == "hierarchical" ? "" : "This kernel decodes the layout hierarchical only.";
 }
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return bind<Decode>(*layers[0].matrix);
 }
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return bind<Matvec>(*layers[0].matrix);
 }
 

@@ -13,7 +13,7 @@
 namespace ecmv::codecs::huffman_lut::hierarchical {
 
 std::string refuses_layout(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&);
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer>, backends::Place&);
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer>, backends::Place&);
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers, int, backends::Place&);
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers, int, backends::Place&);
 
 }  // namespace ecmv::codecs::huffman_lut::hierarchical

@@ -278,10 +278,10 @@ namespace {
 HWY_EXPORT(BindDecode);
 HWY_EXPORT(BindMatvec);
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindDecode)(*layers[0].matrix);
 }
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix);
 }
 

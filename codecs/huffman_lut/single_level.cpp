@@ -1,8 +1,8 @@
 // Encoder and bounds-checked reference decoder of `single_level`. A block of rows is coded on its own: S bit
 // streams, raw bits by rows, and a list of patches. The encoder turns each tuple without a code into its
 // substitute and patches the elements that then differ.
-#include "codecs/huffman_lut/single_level.h"
 #include "codecs/compressed_matrix.h"
+#include "codecs/huffman_lut/layouts.h"
 
 #include <algorithm>
 #include <cstring>

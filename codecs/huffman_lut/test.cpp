@@ -1,22 +1,13 @@
 // What only huffman_lut can claim: exact bytes of both layouts, stored size against the entropy, refusal of
 // wide alphabets and of damaged tables, and kernels over all combinations of tuple, streams and raw bits.
 #include <algorithm>
-#include <catch2/catch_test_macros.hpp>
 #include <cmath>
-#include <cstring>
-#include <map>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "backends/backend.h"
 #include "backends/pass.h"
-#include "codecs/compressed_matrix.h"
 #include "codecs/huffman_lut/format.h"
-#include "codecs/registry.h"
-#include "hwy/aligned_allocator.h"
-#include "hwy/highway.h"
-#include "tests/cpu_place.h"
+#include "tests/int8_claims.h"
 
 namespace {
 
@@ -28,36 +19,16 @@ namespace single_level = codecs::huffman_lut::single_level;
 
 const codecs::CodecEntry& huffman_lut() { return *codecs::find_codec("huffman_lut"); }
 
-backends::Settings settings(const std::map<std::string, std::string>& given) {
-  std::vector<std::string> errors;
-  const backends::Settings resolved = codecs::resolve_settings(huffman_lut().codec->settings, given, errors);
-  REQUIRE(errors.empty());
-  return resolved;
-}
+backends::Settings settings(const tests::Given& given) { return tests::settings_of(huffman_lut(), given); }
 const std::map<std::string, std::string> kHierarchical = {{"layout", "hierarchical"}};
 
-std::vector<int8_t> gaussian(int64_t count, double sigma, unsigned seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<double> normal(0.0, sigma);
-  std::vector<int8_t> elements(static_cast<size_t>(count));
-  for (int8_t& element : elements) element = static_cast<int8_t>(std::clamp(std::round(normal(random)), -128.0, 127.0));
-  return elements;
-}
-
-datasets::MatrixView view(const std::vector<int8_t>& elements, int64_t rows, int64_t cols) {
-  return {{rows, cols}, datasets::ElementType::i8, std::as_bytes(std::span(elements))};
-}
-
-CompressedMatrix encode(const std::vector<int8_t>& elements, int64_t rows, int64_t cols,
-                        const std::map<std::string, std::string>& given) {
-  REQUIRE(huffman_lut().codec->refuses(view(elements, rows, cols), settings(given)) == "");
-  return codecs::encode_matrix(huffman_lut(), view(elements, rows, cols), settings(given));
+CompressedMatrix encode(const std::vector<int8_t>& elements, int64_t rows, int64_t cols, const tests::Given& given) {
+  REQUIRE(huffman_lut().codec->refuses(tests::int8_view(elements, rows, cols), settings(given)) == "");
+  return codecs::encode_matrix(huffman_lut(), tests::int8_view(elements, rows, cols), settings(given));
 }
 
 std::vector<int8_t> decoded(const CompressedMatrix& compressed) {
-  std::vector<int8_t> out(static_cast<size_t>(compressed.shape.elements()));
-  huffman_lut().codec->decode(compressed.view(), std::as_writable_bytes(std::span(out)));
-  return out;
+  return tests::decoded_int8(huffman_lut(), compressed);
 }
 
 std::vector<int> values(const backends::Section& section) {
@@ -166,7 +137,7 @@ TEST_CASE("huffman_lut_single_level_stores_exactly_these_bytes") {
 TEST_CASE("huffman_lut_size_is_near_the_entropy") {
   for (const double sigma : {4.0, 7.74}) {
     CAPTURE(sigma);
-    const std::vector<int8_t> elements = gaussian(1 << 21, sigma, 1);
+    const std::vector<int8_t> elements = tests::gaussian_int8(1 << 21, sigma, 1);
     const double entropy_bits = entropy(elements);
     const auto bits = [&](const CompressedMatrix& compressed, bool with_index) {
       return 8.0 *
@@ -186,7 +157,7 @@ TEST_CASE("huffman_lut_size_is_near_the_entropy") {
 
 TEST_CASE("huffman_lut_hierarchical_keeps_to_sixteen_subtables") {
   // Flat tails need more than 16 prefixes of 8 bits under plain Huffman lengths.
-  std::vector<int8_t> wide = gaussian(400000, 33.0, 2);
+  std::vector<int8_t> wide = tests::gaussian_int8(400000, 33.0, 2);
   for (int8_t& element : wide) element = std::clamp<int8_t>(element, -120, 119);
   const CompressedMatrix compressed = encode(wide, 400, 1000, kHierarchical);
   CHECK(compressed.sections[hierarchical::kLuts].bytes.size() <= 18 * 256);
@@ -208,15 +179,16 @@ TEST_CASE("huffman_lut_hierarchical_keeps_to_sixteen_subtables") {
 
 TEST_CASE("huffman_lut_hierarchical_refuses_alphabets_beyond_240_values") {
   const std::vector<int8_t> fits{-128, 111}, too_wide{-128, 112};
-  CHECK(huffman_lut().codec->refuses(view(fits, 1, 2), settings(kHierarchical)) == "");
-  CHECK(huffman_lut().codec->refuses(view(too_wide, 1, 2), settings(kHierarchical)).find("span 241 (-128 to 112)") !=
-        std::string::npos);
-  CHECK(huffman_lut().codec->refuses(view(too_wide, 1, 2), settings({})) == "");
+  CHECK(huffman_lut().codec->refuses(tests::int8_view(fits, 1, 2), settings(kHierarchical)) == "");
+  CHECK(huffman_lut()
+            .codec->refuses(tests::int8_view(too_wide, 1, 2), settings(kHierarchical))
+            .find("span 241 (-128 to 112)") != std::string::npos);
+  CHECK(huffman_lut().codec->refuses(tests::int8_view(too_wide, 1, 2), settings({})) == "");
   CHECK(decoded(encode(fits, 1, 2, kHierarchical)) == fits);
 }
 
 TEST_CASE("huffman_lut_hierarchical_refuses_damaged_tables_and_index") {
-  const std::vector<int8_t> elements = gaussian(60000, 12.0, 3);
+  const std::vector<int8_t> elements = tests::gaussian_int8(60000, 12.0, 3);
   const CompressedMatrix good = encode(elements, 60, 1000, kHierarchical);
   REQUIRE(decoded(good) == elements);
   REQUIRE(good.sections[hierarchical::kOutputPositions].bytes.size() > 8);
@@ -256,7 +228,7 @@ TEST_CASE("huffman_lut_hierarchical_refuses_damaged_tables_and_index") {
 }
 
 TEST_CASE("huffman_lut_single_level_refuses_damaged_streams") {
-  std::vector<int8_t> elements = gaussian(30000, 4.0, 3);
+  std::vector<int8_t> elements = tests::gaussian_int8(30000, 4.0, 3);
   elements[100] = 127;
   const CompressedMatrix good = encode(elements, 30, 1000, {{"block_elements", "10000"}});
   REQUIRE(decoded(good) == elements);
@@ -289,7 +261,7 @@ TEST_CASE("huffman_lut_single_level_refuses_damaged_streams") {
 
 TEST_CASE("huffman_lut_patches_reach_every_value") {
   // Nearly all zeros, so that extremes are outside the window and their tuples too rare for a code.
-  std::vector<int8_t> elements = gaussian(200000, 0.4, 9);
+  std::vector<int8_t> elements = tests::gaussian_int8(200000, 0.4, 9);
   for (size_t i = 0; i < 256; ++i) elements[i * 700 + i % 5] = static_cast<int8_t>(i - 128);
   elements[199999] = -128;
   elements[1] = 127;
@@ -313,7 +285,7 @@ TEST_CASE("huffman_lut_kernels_are_exact_for_every_form") {
         const int64_t rows = 1 + static_cast<int64_t>(random() % 7);
         CAPTURE(tuple, streams, raw_bits, rows, cols);
         const double sigma = raw_bits < 2 ? 1.5 : raw_bits < 5 ? 7.0 : 60.0;
-        const std::vector<int8_t> elements = gaussian(rows * cols, sigma, static_cast<unsigned>(random()));
+        const std::vector<int8_t> elements = tests::gaussian_int8(rows * cols, sigma, static_cast<unsigned>(random()));
         const CompressedMatrix compressed = encode(elements, rows, cols,
                                                    {{"tuple", tuple},
                                                     {"streams", streams},
@@ -385,7 +357,7 @@ TEST_CASE("huffman_lut_gpu_kernels_are_exact_for_every_form", "[emulator]") {
                       rows = 1 + static_cast<int64_t>(random() % 9);
         CAPTURE(tuple, streams, raw_bits, rows, cols);
         const double sigma = raw_bits < 2 ? 1.5 : raw_bits < 5 ? 7.0 : 60.0;
-        const std::vector<int8_t> elements = gaussian(rows * cols, sigma, static_cast<unsigned>(random()));
+        const std::vector<int8_t> elements = tests::gaussian_int8(rows * cols, sigma, static_cast<unsigned>(random()));
         CHECK(check_emulated(encode(elements, rows, cols,
                                     {{"tuple", tuple},
                                      {"streams", streams},
@@ -398,7 +370,7 @@ TEST_CASE("huffman_lut_gpu_kernels_are_exact_for_every_form", "[emulator]") {
 
 TEST_CASE("huffman_lut_gpu_kernels_walk_tables_of_every_depth", "[emulator]") {
   skip_without_emulator();
-  std::vector<int8_t> wide = gaussian(60000, 33.0, 2), deep, constant(60000, -7), binary;
+  std::vector<int8_t> wide = tests::gaussian_int8(60000, 33.0, 2), deep, constant(60000, -7), binary;
   for (int8_t& element : wide) element = std::clamp<int8_t>(element, -120, 119);
   for (int value = -10; value < 7; ++value)
     deep.insert(deep.end(), deep.size() * 6 / 5 + 2, static_cast<int8_t>(value));
@@ -418,7 +390,7 @@ TEST_CASE("huffman_lut_gpu_kernels_walk_tables_of_every_depth", "[emulator]") {
 TEST_CASE("huffman_lut_gpu_patches_reach_every_value", "[emulator]") {
   skip_without_emulator();
   // Nearly all zeros, every value once, differences of up to 255: elements with several patches.
-  std::vector<int8_t> elements = gaussian(40000, 0.4, 9);
+  std::vector<int8_t> elements = tests::gaussian_int8(40000, 0.4, 9);
   for (size_t i = 0; i < 256; ++i) elements[i * 150 + i % 5] = static_cast<int8_t>(i - 128);
   elements[39999] = -128;
   for (const char* tuple : {"2", "4"})

@@ -273,7 +273,7 @@ ECMV_INLINE void build_and_run(const Stored& bound, const Args& args) {
     if constexpr (kIsMatvec<Args>) std::fill(args.y + args.rows.begin, args.y + args.rows.end, 0);
     return;
   }
-  const Stored stored = bound;  // stores of bytes could change what is bound, for all that a compiler knows
+  const Stored stored = bound;  // a compiler must assume that stores of bytes change `bound`
   uint32_t* table = reinterpret_cast<uint32_t*>(args.scratch);
   const uint32_t largest = build_table(stored, table);
   kRows(args, stored, table, largest);

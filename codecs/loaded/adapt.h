@@ -39,7 +39,7 @@ struct LoadedCodec {
 std::unique_ptr<LoadedCodec> make_codec(CodecTables tables);
 void add_kernels(LoadedCodec& codec);
 
-// Settings as the library takes them. All zero and unused behind the declared ones.
+// Settings as the library takes them. All zero and unused after the declared ones.
 struct SettingValues {
   int64_t values[ECMV_MAX_SETTINGS] = {};
 };

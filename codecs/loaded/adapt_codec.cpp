@@ -23,7 +23,7 @@ static_assert(static_cast<int>(Role::payload) == ECMV_PAYLOAD && static_cast<int
 
 // A petabyte: declared bounds beyond it are a mistake, and sums of them must not overflow.
 constexpr int64_t kMostBytes = int64_t{1} << 50;
-// Behind every section while encode() runs: a library that writes too far is found out.
+// Stands after every section while encode() runs: a library that writes too far is found out.
 constexpr size_t kGuardBytes = 64;
 constexpr std::byte kGuard{0xE5};
 
@@ -79,7 +79,7 @@ class Output : public ecmv_output {
       if (std::any_of(guard, section.bytes.end(), [](std::byte b) { return b != kGuard; }))
         fail(tables, "wrote past the end of its section '" + std::string(section.name) + "'.");
       section.bytes.resize(section.bytes.size() - kGuardBytes);
-      // Of a section that was shrunk much, the memory that it was given first.
+      // A section that was shrunk much keeps the memory that it was given first.
       if (section.bytes.capacity() - section.bytes.size() > section.bytes.size() / 8) section.bytes.shrink_to_fit();
     }
     return std::move(sections_);
@@ -133,7 +133,7 @@ class Output : public ecmv_output {
     if (byte_count < last.padding_bytes || byte_count > now)
       return void(refuse("shrinks its section '" + std::string(last.name) + "' from " + std::to_string(now) + " to " +
                          std::to_string(byte_count) + " bytes."));
-    // The guard moves along: what lies behind the new end may have been written before.
+    // The guard moves along: bytes past the new end may have been written before.
     std::copy(last.bytes.end() - kGuardBytes, last.bytes.end(), last.bytes.begin() + byte_count);
     last.bytes.resize(static_cast<size_t>(byte_count) + kGuardBytes);
     total_ -= now - byte_count;

@@ -45,6 +45,7 @@ struct Body {
   alignas(16) std::byte parameters[ECMV_PARAMETER_BYTES];
   const LoadedKernel* kernel;
   uint32_t policy;
+  int batch;               // of a matmul
   ecmv_compressed matrix;  // its settings are those below, wherever this body has been copied to
   SettingValues settings;
 
@@ -72,7 +73,7 @@ struct Body {
     return kernel->table.matvec(&call, &table);
   }
   const char* start(const ecmv_call& call, const MatmulArgs& args) const {
-    const ecmv_matmul_args table{sizeof(ecmv_matmul_args), args.batch, args.x, args.x_stride, args.y, args.y_stride};
+    const ecmv_matmul_args table{sizeof(ecmv_matmul_args), batch, args.x, args.x_stride, args.y, args.y_stride};
     const Call under_way = entered("matmul");
     return kernel->table.matmul(&call, &table);
   }
@@ -109,7 +110,7 @@ KernelFacts facts_of(const LoadedKernel& kernel, const ecmv_binding& binding) {
 }
 
 template <typename Args>
-BoundKernel bind(const backends::Policy& policy, std::span<const backends::Layer> layers, backends::Place& place) {
+BoundKernel bind(const backends::Policy& policy, backends::Layers layers, int batch, backends::Place& place) {
   const LoadedPolicy& chosen = policy.as<LoadedPolicy>();
   const LoadedKernel& kernel = *chosen.kernel;
   const CompressedTable compressed(*kernel.tables, *layers[0].matrix);
@@ -118,6 +119,7 @@ BoundKernel bind(const backends::Policy& policy, std::span<const backends::Layer
   BodyOf<Args> body{};
   body.kernel = &kernel;
   body.policy = chosen.index;
+  body.batch = batch;
   body.settings = compressed.settings();
   body.matrix = compressed.table();
   const ecmv_section* sections = describe(place, compressed.sections());

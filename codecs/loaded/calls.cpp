@@ -34,7 +34,7 @@ thread_local CallingThread* this_thread = nullptr;
 
 void exited_within_a_call();
 
-// Gives the place back when the thread ends. exit() destroys what is its thread's before anything else.
+// Gives the place back when the thread ends. exit() destroys its thread's objects before anything else.
 struct PlaceOfThread {
   ~PlaceOfThread() {
     if (this_thread == nullptr) return;

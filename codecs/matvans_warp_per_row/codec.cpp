@@ -209,8 +209,6 @@ const Codec& codec() {
       .summary = "MatVANS: 32 coders a row with words of their own, interleaved in 16-byte units",
       .source = "MatVANS white paper (Ludwig, Bamler), section 3.1",
       .format_version = kFormatVersion,
-      .lossless = true,
-      .settings = {},
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

@@ -72,7 +72,7 @@ struct Multiply {
 };
 
 template <typename Body>
-backends::BoundKernel bind(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return Body{stored_matrix(*layers[0].matrix)};
 }
 

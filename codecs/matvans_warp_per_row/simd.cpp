@@ -242,10 +242,10 @@ HWY_EXPORT(BindDecode);
 HWY_EXPORT(BindMatvec);
 HWY_EXPORT(Refuses);
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindDecode)(stored_matrix(*layers[0].matrix));
 }
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(stored_matrix(*layers[0].matrix));
 }
 

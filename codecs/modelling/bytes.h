@@ -24,7 +24,7 @@ inline void append_word(std::vector<std::byte>& to, int bytes, uint64_t word) {
   for (int i = 0; i < bytes; ++i, word >>= 8) to.push_back(static_cast<std::byte>(word & 0xff));
 }
 
-// The same of a type: name it, because it says how many bytes are meant.
+// The same for a type: name it, because it says how many bytes are meant.
 template <std::integral Integer>
 Integer load(std::span<const std::byte> from, size_t offset) {
   return static_cast<Integer>(load_word(from, offset, sizeof(Integer)));

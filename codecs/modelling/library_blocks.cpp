@@ -90,13 +90,9 @@ int64_t library_rows_per_block(const CompressedView& view) {
 
 Codec make_library_codec(Codec description, const BlockLibrary& library) {
   description.portable_bytes = false;
-  description.settings.push_back(
-      {.name = "block_kib",
-       .unit = "KiB",
-       .help = "rows are compressed together in independent blocks of at most this size (at least one row)",
-       .default_value = int64_t{128},
-       .min = 1,
-       .max = 65536});
+  description.settings.push_back(number_setting(
+      "block_kib", "KiB", "rows are compressed together in independent blocks of at most this size (at least one row)",
+      128, 1, 65536));
   description.refuses = library_refuses;
   description.encode = [library](datasets::MatrixView matrix, const Settings& settings) {
     return library_encode(library, matrix, settings);

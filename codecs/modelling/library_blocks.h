@@ -84,7 +84,7 @@ struct DecodeLibraryBlocks {
 };
 
 template <class Library>
-backends::BoundKernel bind_library(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_library(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& view = *layers[0].matrix;
   const DecodeLibraryBlocks<Library> body{view.sections[kBlockPayload].bytes.data(),
                                           view.sections[kBlockOffsets].bytes.data(), library_shape(view).cols,

@@ -30,23 +30,14 @@ void check_position(const CompressedView& view, int64_t group, int64_t position)
 
 std::vector<SettingInfo> block_settings(std::vector<int64_t> block_bytes_values, std::vector<SettingInfo> own) {
   std::vector<SettingInfo> settings = {
-      {.name = "block_bytes",
-       .unit = "B",
-       .help = "size of the blocks that are coded by themselves",
-       .default_value = int64_t{32},
-       .values = std::move(block_bytes_values)},
-      {.name = "escape",
-       .unit = "",
-       .help =
-           "flag: a bit a block says whether it is stored as it is, so that none grows by more; none: only the code",
-       .default_value = std::string("none"),
-       .choices = {"none", "flag"}},
-      {.name = "index_blocks",
-       .unit = "blocks",
-       .help = "the index holds the position of the first of this many blocks",
-       .default_value = int64_t{128},
-       .min = 1,
-       .max = 65536}};
+      value_setting("block_bytes", "B", "size of the blocks that are coded by themselves", 32,
+                    std::move(block_bytes_values)),
+      choice_setting(
+          "escape",
+          "flag: a bit a block says whether it is stored as it is, so that none grows by more; none: only the code",
+          "none", {"none", "flag"}),
+      number_setting("index_blocks", "blocks", "the index holds the position of the first of this many blocks", 128, 1,
+                     65536)};
   for (SettingInfo& info : own) settings.push_back(std::move(info));
   return settings;
 }

@@ -17,6 +17,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "codecs/codec.h"
@@ -93,9 +95,22 @@ BlockAccounting accounting(std::string_view name, BitsOf bits_of) {
 struct PlainBlockCodec {
   std::function<std::unique_ptr<const BlockCoder>(const Settings&)> coder;
   std::function<int64_t(const Settings&)> most_block_bits;
-  std::vector<BlockAccounting> accountings = {};  // after those of count_stream_bits()
+  std::vector<BlockAccounting> accountings = {};  // after the ones of count_stream_bits()
 };
 Codec make_block_codec(Codec description, const PlainBlockCodec& blocks);
+
+// The same for a BlockCoder that is made from the settings, or from nothing.
+template <class Coder>
+Codec make_block_codec(Codec description, int64_t (*most_block_bits)(const Settings&),
+                       std::vector<BlockAccounting> accountings) {
+  const auto coder = [](const Settings& settings) -> std::unique_ptr<const BlockCoder> {
+    if constexpr (std::is_constructible_v<Coder, const Settings&>)
+      return std::make_unique<Coder>(settings);
+    else
+      return std::make_unique<Coder>();
+  };
+  return make_block_codec(std::move(description), {coder, most_block_bits, std::move(accountings)});
+}
 
 // ---- words of a block (bytes.h), as numbers and fields ----
 

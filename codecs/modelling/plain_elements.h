@@ -1,4 +1,5 @@
-// Elements that are stored as they are, row-major, as the only section of a matrix: what the uncompressed codecs do.
+// Elements that are stored as they are, row-major, as the only section of a matrix and without padding: the stored
+// bytes of the uncompressed codecs, version 1.
 #pragma once
 
 #include <cstring>
@@ -6,20 +7,39 @@
 #include <string_view>
 
 #include "codecs/codec.h"
+#include "codecs/compressed_matrix.h"
 
 namespace ecmv::codecs::modelling {
 
-inline CompressedMatrix store_elements(datasets::MatrixView matrix, const Settings& settings) {
-  CompressedMatrix compressed = make_compressed(matrix, settings);
-  compressed.sections.push_back({"elements", Role::payload, 64, {matrix.elements.begin(), matrix.elements.end()}});
-  return compressed;
+inline constexpr int kPlainElements = 0;  // section number
+
+template <class T>
+const T* plain_elements(const CompressedView& matrix) {
+  return reinterpret_cast<const T*>(matrix.sections[kPlainElements].bytes.data());
 }
 
-// Throws MalformedStream where `out`, rows x cols elements, has another size than what is stored; `codec` is its id.
-inline void load_elements(const CompressedView& compressed, std::span<std::byte> out, std::string_view codec) {
-  if (compressed.sections.size() != 1 || compressed.sections[0].bytes.size() != out.size())
-    throw MalformedStream("A " + std::string(codec) + " stream must hold exactly the bytes of rows x cols elements.");
-  if (!out.empty()) std::memcpy(out.data(), compressed.sections[0].bytes.data(), out.size());
+inline int64_t plain_row_bytes(const CompressedView& matrix) {
+  return matrix.shape.cols * datasets::element_bytes(matrix.type);
+}
+
+// `stated` has summary and source; `id` is the codec's, for messages, and `type` the one that it stores.
+inline Codec make_plain_codec(Codec stated, const std::string& id, datasets::ElementType type) {
+  const std::string name(type == datasets::ElementType::i8 ? "int8" : datasets::element_type_name(type));
+  stated.refuses = [=](datasets::MatrixView matrix, const Settings&) {
+    return matrix.type == type ? "" : id + " stores " + name + " elements only.";
+  };
+  stated.encode = [](datasets::MatrixView matrix, const Settings& settings) {
+    CompressedMatrix compressed = make_compressed(matrix, settings);
+    compressed.sections.push_back({"elements", Role::payload, 64, {matrix.elements.begin(), matrix.elements.end()}});
+    return compressed;
+  };
+  stated.decode = [=](const CompressedView& compressed, std::span<std::byte> out) {
+    if (compressed.sections.size() != 1 || compressed.sections[kPlainElements].bytes.size() != out.size())
+      throw MalformedStream("A " + id + " stream must hold exactly the bytes of rows x cols elements.");
+    if (!out.empty()) std::memcpy(out.data(), compressed.sections[kPlainElements].bytes.data(), out.size());
+  };
+  stated.max_stored_bytes = [](datasets::Shape shape, const Settings&) { return shape.elements(); };
+  return stated;
 }
 
 }  // namespace ecmv::codecs::modelling

@@ -135,8 +135,6 @@ Models train_own(datasets::MatrixView matrix, const Settings& settings) {
   return models;
 }
 
-std::string refuses(datasets::MatrixView, const Settings&) { return {}; }
-
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   if (!has_own_model(settings))
     return encode_blocks(matrix, settings, Coder(built_in_models(settings), wants_shortest(settings)));
@@ -186,21 +184,14 @@ const Codec& codec() {
   static const Codec codec = {
       .summary = "multi-prediction compression of 32-byte memory blocks",
       .source = "Jin et al.: Multi-Prediction Compression, IEEE CAL 21(2), 2022",
-      .format_version = 1,
-      .lossless = true,
       .settings = block_settings(
-          {32}, {{.name = "models",
-                  .unit = "",
-                  .help = "seen: five that were trained on the seen workloads; own: one that is trained on the "
-                          "matrix and stored; hand: the word before",
-                  .default_value = std::string("seen"),
-                  .choices = {"seen", "own", "hand"}},
-                 {.name = "choice",
-                  .unit = "",
-                  .help = "of a block's model: leading_zeros, as in hardware, or shortest, which codes with all",
-                  .default_value = std::string("leading_zeros"),
-                  .choices = {"leading_zeros", "shortest"}}}),
-      .refuses = refuses,
+          {32}, {choice_setting("models",
+                                "seen: five that were trained on the seen workloads; own: one that is trained on the "
+                                "matrix and stored; hand: the word before",
+                                "seen", {"seen", "own", "hand"}),
+                 choice_setting("choice",
+                                "of a block's model: leading_zeros, as in hardware, or shortest, which codes with all",
+                                "leading_zeros", {"leading_zeros", "shortest"})}),
       .encode = encode,
       .decode = decode,
       .max_stored_bytes = max_stored_bytes,

@@ -1,5 +1,5 @@
-// nvcomp: the yardstick of decoding on NVIDIA's devices, nvCOMP, opened at run time. It compresses and decompresses on a
-// device alone, so encoder and reference decoder need one, too; without it every matrix that has elements is refused.
+// nvcomp: the yardstick of decoding on NVIDIA's devices, nvCOMP, opened at run time. It compresses and decompresses on
+// a device alone, so encoder and reference decoder need one, too; without it every matrix that has elements is refused.
 #include <stdexcept>
 #include <string>
 
@@ -102,35 +102,23 @@ const Codec& codec() {
   static const Codec codec = {
       .summary = "nvCOMP's ANS and its other methods on NVIDIA devices, a yardstick",
       .source = "NVIDIA nvCOMP, through its library (versions 5 and 6)",
-      .format_version = 1,
-      .lossless = true,
       .portable_bytes = false,
-      .settings = {{.name = "method",
-                    .unit = "",
-                    .help = "which of nvCOMP's methods compresses the chunks",
-                    .default_value = "ans",
-                    .choices = {"ans", "bitcomp", "gdeflate", "lz4", "zstd"}},
-                   {.name = "chunk_kib",
-                    .unit = "KiB",
-                    .help = "bytes that are compressed together; a larger chunk has one table for more of them",
-                    .default_value = int64_t{64},
-                    .min = 1,
-                    .max = 16384},
-                   {.name = "symbols",
-                    .unit = "",
-                    .help = "auto: the library's type of elements that is nearest to the matrix's; bytes: plain bytes",
-                    .default_value = "auto",
-                    .choices = {"auto", "bytes"}},
-                   {.name = "sub_chunks",
-                    .unit = "",
-                    .help = "of ANS: pieces of a chunk that are decoded side by side, at most; 0: as the library likes",
-                    .default_value = int64_t{0},
-                    .values = {0, 4, 8, 16, 32, 64}},
-                   {.name = "states",
-                    .unit = "",
-                    .help = "of ANS: coder states a lane, 1 is smaller and 2 faster; 0: as the library likes",
-                    .default_value = int64_t{0},
-                    .values = {0, 1, 2}}},
+      .settings = {choice_setting("method", "which of nvCOMP's methods compresses the chunks", "ans",
+                                  {"ans", "bitcomp", "gdeflate", "lz4", "zstd"}),
+                   number_setting("chunk_kib", "KiB",
+                                  "bytes that are compressed together; a larger chunk has one table for more of them",
+                                  64, 1, 16384),
+                   choice_setting(
+                       "symbols",
+                       "auto: the library's type of elements that is nearest to the matrix's; bytes: plain bytes",
+                       "auto", {"auto", "bytes"}),
+                   value_setting(
+                       "sub_chunks", "",
+                       "of ANS: pieces of a chunk that are decoded side by side, at most; 0: as the library likes", 0,
+                       {0, 4, 8, 16, 32, 64}),
+                   value_setting("states", "",
+                                 "of ANS: coder states a lane, 1 is smaller and 2 faster; 0: as the library likes", 0,
+                                 {0, 1, 2})},
       .unavailable = unavailable,
       .refuses = refuses,
       .encode = encode,

@@ -1,7 +1,7 @@
-// What nvcomp stores: the matrix's bytes in row-major order, cut into chunks of chunk_kib KiB (the last may be shorter),
-// each as nvCOMP compresses it.
+// What nvcomp stores: the matrix's bytes in row-major order, cut into chunks of chunk_kib KiB (the last may be
+// shorter), each as nvCOMP compresses it.
 //
-//   payload  the compressed chunks, each from a multiple of kChunkAlignBytes on, which is where nvCOMP reads; zeros between
+//   payload  the compressed chunks, each from a multiple of kChunkAlignBytes on, where nvCOMP reads; zeros between
 //   ends     uint64 a chunk: one past its last byte in the payload
 //   hash     uint64: what hash_of() makes of both
 //
@@ -30,7 +30,7 @@ struct Cut {
   int64_t bytes = 0, chunk_bytes = 1;
   Cut(int64_t bytes, const Settings& settings) : bytes(bytes), chunk_bytes(settings.integer("chunk_kib") * 1024) {}
   int64_t chunks() const { return (bytes + chunk_bytes - 1) / chunk_bytes; }
-  // Of the longest chunk.
+  // Bytes of the longest chunk.
   int64_t most() const { return bytes < chunk_bytes ? bytes : chunk_bytes; }
   int64_t size(int64_t chunk) const {
     const int64_t left = bytes - chunk * chunk_bytes;

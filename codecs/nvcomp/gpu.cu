@@ -1,6 +1,6 @@
-// The decode kernel of nvcomp: nvCOMP's own, called on the backend's stream. Its calls take arrays in the device's memory,
-// addresses and sizes of all chunks, which are more than a binding may describe: a small launch of ours makes them from
-// the stored ends in the scratch, every time, inside the measured time.
+// The decode kernel of nvcomp: nvCOMP's own, called on the backend's stream. Its calls take arrays in the device's
+// memory, addresses and sizes of all chunks, which are more than a binding may describe: a small launch of ours makes
+// them from the stored ends in the scratch, every time, inside the measured time.
 //
 // In the emulator this runs with a library that works on the host's memory, which tests bring along.
 #include <algorithm>
@@ -32,8 +32,8 @@ ECMV_GPU_KERNEL void list_chunks(gpu::Pointer<const uint64_t> ends, uint64_t pay
   table[kChunkBytes * chunks + chunk] = static_cast<uint64_t>(left < chunk_bytes ? left : chunk_bytes);
 }
 
-// `inferred` lets each chunk say how it was made; the others tell, so that a more special kernel of the library can run,
-// and the last leaves out its checks of each chunk.
+// `inferred` lets each chunk say how it was made; the others tell, so that a more special kernel of the library can
+// run, and the last leaves out its checks of each chunk.
 struct ToldPolicy : backends::Policy {
   Told told;
 };
@@ -84,7 +84,7 @@ std::string refuses(const CompressedView& matrix, const backends::DeviceInfo& de
   return misaligned(alignments, kChunkAlignBytes);
 }
 
-backends::BoundKernel bind(const backends::Policy& policy, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind(const backends::Policy& policy, backends::Layers layers, int, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
   const Calls& calls = library().calls(method_of(*matrix.settings));
   const Cut cut(matrix.shape.elements() * datasets::element_bytes(matrix.type), *matrix.settings);

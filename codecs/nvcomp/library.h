@@ -1,11 +1,10 @@
-// nvCOMP's C interface for batches of chunks, opened at run time, as its documentation describes it for versions 5 and 6.
-// Nothing of its headers is used. Every method has the same functions under its own name; what differs is a structure of
-// 64 bytes, its options (options.h). Versions before 5 have other parameters.
+// nvCOMP's C interface for batches of chunks, opened at run time, as its documentation describes it for versions 5 and
+// 6. Nothing of its headers is used. Every method has the same functions under its own name; what differs is a
+// structure of 64 bytes, its options (options.h). Versions before 5 have other parameters.
 //
-// The program (for encoding) and each GPU plugin (for its kernel) open the library for themselves: they get the same one.
+// The program (for encoding) and each GPU plugin (for its kernel) open the library for themselves: they get the same
+// one.
 #pragma once
-
-#include <dlfcn.h>
 
 #include <array>
 #include <cstddef>
@@ -13,7 +12,8 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
-#include <type_traits>
+
+#include "backends/plugins/installed_library.h"
 
 namespace ecmv::codecs::nvcomp {
 
@@ -57,32 +57,24 @@ struct Calls {
   std::string missing;  // why the method cannot be used, as a sentence
 };
 
-class Library {
+class Library : public backends::InstalledLibrary {
  public:
-  std::string missing;   // why it cannot be used, as a sentence
   int version = 0;       // 6000 is 6.0.0
   bool on_host = false;  // it works on the host's memory, without a device: no real one does
 
-  Library() {
+  Library() : InstalledLibrary("nvCOMP") {
     constexpr const char* kFiles[] = {"libnvcomp.so.6", "libnvcomp.so.5", "libnvcomp.so"};
     if (const char* named = std::getenv("ECMV_NVCOMP"); named != nullptr && *named != '\0') {
-      object_ = dlopen(named, RTLD_NOW | RTLD_LOCAL);
-      if (object_ == nullptr)
+      if (!open_file(named))
         missing = "ECMV_NVCOMP names " + std::string(named) + ", which the loader does not take: " + dlerror() + ".";
-    } else {
-      std::string tried;
-      for (const char* file : kFiles) {
-        if (object_ == nullptr) object_ = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-        tried += (tried.empty() ? "" : ", ") + std::string(file);
-      }
-      if (object_ == nullptr)
-        missing = "nvCOMP is not installed here, or not where the loader looks (" + tried +
-                  "). ECMV_NVCOMP may name its file.";
+    } else if (!open(kFiles)) {
+      missing += " ECMV_NVCOMP may name its file.";
     }
-    if (object_ == nullptr) return;
-    on_host = dlsym(object_, "ecmv_works_on_host_memory") != nullptr;
+    if (!is_open()) return;
+    const void* mark = nullptr;
+    on_host = find(mark, "ecmv_works_on_host_memory");
     if (find_version())
-      for (size_t i = 0; i < kMethods.size(); ++i) find(kMethods[i].of_library, calls_[i]);
+      for (size_t i = 0; i < kMethods.size(); ++i) find_calls(kMethods[i].of_library, calls_[i]);
   }
 
   const Calls& calls(Method method) const { return calls_[static_cast<size_t>(method)]; }
@@ -104,8 +96,8 @@ class Library {
       uint32_t version = 0, runtime = 0;
     } properties;
     int (*get)(void*) = nullptr;
-    take(get, "nvcompGetProperties", missing);
-    take(status_text_, "nvcompGetStatusString");
+    take(get, "nvcompGetProperties");
+    InstalledLibrary::find(status_text_, "nvcompGetStatusString");
     if (get == nullptr) return false;
     if (const int status = get(&properties); status != 0) {
       missing = "The nvCOMP that is installed here does not say its version (status " + std::to_string(status) + ").";
@@ -120,32 +112,26 @@ class Library {
   }
 
   // The functions of a method. The sizes of temporary memory got a parameter and another name with version 6.
-  void find(std::string_view method, Calls& calls) const {
+  void find_calls(std::string_view method, Calls& calls) const {
     const auto name = [&](const char* rest) { return "nvcompBatched" + std::string(method) + rest; };
-    take(calls.most_bytes, name("CompressGetMaxOutputChunkSize"), calls.missing);
-    take(calls.compress_alignments, name("CompressGetRequiredAlignments"), calls.missing);
-    take(calls.decompress_alignments, name("DecompressGetRequiredAlignments"), calls.missing);
+    take_call(calls.most_bytes, name("CompressGetMaxOutputChunkSize"), calls);
+    take_call(calls.compress_alignments, name("CompressGetRequiredAlignments"), calls);
+    take_call(calls.decompress_alignments, name("DecompressGetRequiredAlignments"), calls);
     if (version / kThousand == kOldest) {
-      take(calls.compress_temp_of_5, name("CompressGetTempSizeAsync"), calls.missing);
-      take(calls.decompress_temp_of_5, name("DecompressGetTempSizeAsync"), calls.missing);
+      take_call(calls.compress_temp_of_5, name("CompressGetTempSizeAsync"), calls);
+      take_call(calls.decompress_temp_of_5, name("DecompressGetTempSizeAsync"), calls);
     } else {
-      take(calls.compress_temp, name("CompressGetTempSize"), calls.missing);
-      take(calls.decompress_temp, name("DecompressGetTempSize"), calls.missing);
+      take_call(calls.compress_temp, name("CompressGetTempSize"), calls);
+      take_call(calls.decompress_temp, name("DecompressGetTempSize"), calls);
     }
-    take(calls.compress, name("CompressAsync"), calls.missing);
-    take(calls.decompress, name("DecompressAsync"), calls.missing);
+    take_call(calls.compress, name("CompressAsync"), calls);
+    take_call(calls.decompress, name("DecompressAsync"), calls);
   }
   template <typename Function>
-  void take(Function& function, const std::string& name) const {
-    function = reinterpret_cast<Function>(dlsym(object_, name.c_str()));
-  }
-  template <typename Function>
-  void take(Function& function, const std::string& name, std::string& missing_one) const {
-    take(function, name);
-    if (function == nullptr) missing_one = "The nvCOMP that is installed here has no " + name + ".";
+  void take_call(Function& function, const std::string& name, Calls& calls) const {
+    if (!find(function, name)) calls.missing = without(name);
   }
 
-  void* object_ = nullptr;
   const char* (*status_text_)(int) = nullptr;
   std::array<Calls, kMethods.size()> calls_;
 };
@@ -155,22 +141,24 @@ inline const Library& library() {
   return library;
 }
 
-// Bytes of temporary memory for decompressing; returns the library's status. `chunk_bytes` is the largest chunk's, `bytes`
-// all of them.
+// Bytes of temporary memory; returns the library's status. `chunk_bytes` is the largest chunk's, `bytes` all of them.
+// `ask` is the call for compressing or decompressing, `ask_5` the one of nvCOMP 5, for where `ask` is missing.
+template <class Ask, class Ask5>
+int temp_bytes_of(Ask ask, Ask5 ask_5, int64_t chunks, int64_t chunk_bytes, int64_t bytes, const Options& options,
+                  size_t& temp_bytes) {
+  const auto count = static_cast<size_t>(chunks), most = static_cast<size_t>(chunk_bytes),
+             all = static_cast<size_t>(bytes);
+  return ask != nullptr ? ask(count, most, options, &temp_bytes, all, nullptr)
+                        : ask_5(count, most, options, &temp_bytes, all);
+}
 inline int decompress_temp_bytes(const Calls& calls, int64_t chunks, int64_t chunk_bytes, int64_t bytes,
                                  const Options& options, size_t& temp_bytes) {
-  const auto count = static_cast<size_t>(chunks), most = static_cast<size_t>(chunk_bytes),
-             all = static_cast<size_t>(bytes);
-  return calls.decompress_temp != nullptr ? calls.decompress_temp(count, most, options, &temp_bytes, all, nullptr)
-                                          : calls.decompress_temp_of_5(count, most, options, &temp_bytes, all);
+  return temp_bytes_of(calls.decompress_temp, calls.decompress_temp_of_5, chunks, chunk_bytes, bytes, options,
+                       temp_bytes);
 }
-// The same for compressing.
 inline int compress_temp_bytes(const Calls& calls, int64_t chunks, int64_t chunk_bytes, int64_t bytes,
                                const Options& options, size_t& temp_bytes) {
-  const auto count = static_cast<size_t>(chunks), most = static_cast<size_t>(chunk_bytes),
-             all = static_cast<size_t>(bytes);
-  return calls.compress_temp != nullptr ? calls.compress_temp(count, most, options, &temp_bytes, all, nullptr)
-                                        : calls.compress_temp_of_5(count, most, options, &temp_bytes, all);
+  return temp_bytes_of(calls.compress_temp, calls.compress_temp_of_5, chunks, chunk_bytes, bytes, options, temp_bytes);
 }
 
 }  // namespace ecmv::codecs::nvcomp

@@ -10,7 +10,7 @@ namespace {
 
 using Address = uint64_t;  // in the device's memory
 
-struct Driver {
+struct Driver : backends::InstalledLibrary {
   static constexpr const char* kFile = "libcuda.so.1";
   int (*init)(unsigned) = nullptr;
   int (*text)(int, const char**) = nullptr;
@@ -27,19 +27,13 @@ struct Driver {
   int (*copy_in)(Address, const void*, size_t, void*) = nullptr;
   int (*copy_out)(void*, Address, size_t, void*) = nullptr;
   void* context = nullptr;  // the one that the CUDA runtime of this process uses, too
-  std::string missing;      // why there is no device
 
-  Driver() {
-    void* object = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
-    if (object == nullptr) {
+  Driver() : InstalledLibrary("driver of NVIDIA") {
+    if (!open_file(kFile)) {
       missing = "nvCOMP compresses on an NVIDIA device, and there is no driver for one here (" + std::string(kFile) +
                 " was not found).";
       return;
     }
-    const auto take = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(object, name));
-      if (function == nullptr) missing = "NVIDIA's driver here has no " + std::string(name) + ".";
-    };
     take(init, "cuInit");
     take(text, "cuGetErrorString");
     take(count, "cuDeviceGetCount");
@@ -162,7 +156,7 @@ T* pointer(Address address) {
   return reinterpret_cast<T*>(address);
 }
 
-// Of every chunk of a cut: where it begins if it lies at `base`, and its size.
+// Where every chunk of a cut begins, if it lies at `base`, and its size.
 struct Pieces {
   std::vector<uint64_t> addresses, sizes;
 };

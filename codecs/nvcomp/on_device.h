@@ -1,6 +1,6 @@
-// Compressing and decompressing on the first NVIDIA device, for the encoder and the reference decoder: nvCOMP has no other
-// place to do that. The driver's library is opened at run time, as nvCOMP is; streams and memory are of this folder's
-// own, and live as long as a call. One call at a time: its memory is that of several copies of the matrix.
+// Compressing and decompressing on the first NVIDIA device, for the encoder and the reference decoder: nvCOMP has no
+// other place to do that. The driver's library is opened at run time, as nvCOMP is; streams and memory are of this
+// folder's own, and live as long as a call. One call at a time: its memory is that of several copies of the matrix.
 #pragma once
 
 #include <vector>

@@ -53,7 +53,7 @@ struct Multiply {
 };
 
 template <class Body>
-backends::BoundKernel bind(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return {Body{open_packed(*layers[0].matrix)}, {.rows_per_block = kRowsPerBlock}};
 }
 

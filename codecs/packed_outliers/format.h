@@ -6,7 +6,7 @@
 //   blocks     uint64 a block of 16 rows, and one more: number of its first record
 //   distances  one or two bytes a record     deltas  4 or 8 bits a record, two's complement, low nibble first
 //
-// A group is 8 strips of 64 columns (512 columns); what is left of a row is one group more, with strips of
+// A group is 8 strips of 64 columns (512 columns); the rest of a row is one group more, with strips of
 // roundup(ceil(left / 8), 4) columns. A group of strip width W stores its fields as planes of 4, 2 and 1 bits, those
 // whose bit is set in b, in this order: plane P is P * W bytes, and byte (s, j) of it holds P bits of column j of
 // the strips s, s + P, s + 2P ... from its low bits up. So a 32-bit word gives four neighbouring columns by

@@ -285,7 +285,9 @@ Multiply product(const backends::CompressedView& view, const backends::DeviceInf
   return bound;
 }
 
-// Waves that multiply, KiB of each one's ring, thread blocks that must fit on a multiprocessor.
+// Waves that multiply, KiB of each one's ring, thread blocks that must fit on a multiprocessor. Each is the fastest for
+// some widths and sizes on H100 and H200: the first in most published settings, the second at 5120 and 12288, the third
+// at 4096.
 struct ProductPolicy : backends::Policy {
   Multiply (*product)(const backends::CompressedView&, const backends::DeviceInfo&);
 };
@@ -302,15 +304,15 @@ struct Decode {
   }
 };
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
-backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, int, backends::Place&) {
   const backends::CompressedView& view = *layers[0].matrix;
   Decode bound{matrix_of(view), nullptr};
   with_layout(view, [&](auto bits, auto chunk) { bound.kernel = decode<decltype(bits)::value, decltype(chunk)>; });
   return bound;
 }
-backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, backends::Place& place) {
+backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   return {policy.as<ProductPolicy>().product(*layers[0].matrix, place.device()), {.requantises = true}};
 }
 
@@ -320,7 +322,8 @@ std::string refuses(const backends::CompressedView& matrix, const backends::Devi
              : "The kernel counts the elements of 16 rows in 32 bits: at most 2^26 columns.";
 }
 
-// --- products with tokens of bf16 -------------------------------------------------------------------------------------
+// --- products with tokens of bf16
+// -------------------------------------------------------------------------------------
 
 constexpr int kLeastTokenBits = 3, kMostTokenBits = 5;
 
@@ -340,7 +343,7 @@ std::string refuses_tokens(const backends::CompressedView& matrix, const backend
 // A field and what its records add are as large as the element together, where the fields' range holds 0.
 // `kScaled`: with scales of groups of columns.
 template <const auto& kPolicies, bool kScaled>
-backends::BoundKernel bind_tokens(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   return with_bits(bits_of(view), [&](auto bits) -> backends::BoundKernel {
@@ -354,7 +357,8 @@ backends::BoundKernel bind_tokens(const backends::Policy& policy, std::span<cons
                                           matrix.records};
       const auto bind = [&](const auto& of) {
         return gpu::bind_token_product<kPolicies>(
-            policy, of, {view.sections[kFields].bytes.data(), matrix.fields.row_bytes, view.shape}, place.device(),
+            policy, of, {view.sections[kFields].bytes.data(), matrix.fields.row_bytes, view.shape}, batch,
+            place.device(),
             {.more_roundings = static_cast<int>(view.shape.cols) + (kScaled ? 1 : 0),
              .offset = lowest <= 0 && highest >= 0 ? 0.0 : 2.0 * std::max(std::abs(lowest), std::abs(highest))});
       };
@@ -366,23 +370,20 @@ backends::BoundKernel bind_tokens(const backends::Policy& policy, std::span<cons
   });
 }
 
+using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "planes", .refuses = refuses, .bind = bind_decode},
-    {.op = backends::Op::matvec,
-     .variant = "planes",
-     .policies = kProductPolicies,
-     .refuses = refuses,
-     .bind = bind_matvec},
-    {.op = backends::Op::matmul,
+    {.op = Op::decode, .variant = "planes", .refuses = refuses, .bind = bind_decode},
+    {.op = Op::matvec, .variant = "planes", .policies = kProductPolicies, .refuses = refuses, .bind = bind_matvec},
+    {.op = Op::matmul,
      .variant = "tokens",
      .policies = gpu::kWideTokenPolicies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .refuses = refuses_tokens,
      .bind = bind_tokens<gpu::kWideTokenPolicies, false>},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul,
      .variant = "scaled_tokens",
      .policies = gpu::kWideScaledTokenPolicies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .group_cols = gpu::kScaleCols,
      .refuses = refuses_tokens,
      .bind = bind_tokens<gpu::kWideScaledTokenPolicies, true>},

@@ -343,7 +343,7 @@ backends::BoundKernel BindDecode(const Packed& packed) {
 backends::BoundKernel BindMatvec(const backends::Policy& policy, const Packed& packed) {
   const auto run = backends::with_policy<kProductPolicies>(policy, [&](auto i) {
     return with_bits(packed.bits, [](auto bits) -> decltype(Multiply::run) {
-      constexpr ProductPolicy kPolicy = kProductPolicies[decltype(i)::value];
+      constexpr backends::cpu::RowsPolicy kPolicy = kProductPolicies[decltype(i)::value];
       return MatvecBits<bits, kPolicy.rows, kPolicy.prefetch_bytes>;
     });
   });
@@ -360,12 +360,12 @@ namespace {
 HWY_EXPORT(BindDecode);
 HWY_EXPORT(BindMatvec);
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
-backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindDecode)(open_packed(*layers[0].matrix));
 }
-backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy& policy, Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(policy, open_packed(*layers[0].matrix));
 }
 

@@ -1,20 +1,10 @@
 // What the generic conformance tests cannot know of packed_outliers: the bytes of a small matrix, the stored size that
 // theory predicts, every kernel on every instruction set over shapes around its strips, and streams that lie.
 #include <algorithm>
-#include <catch2/catch_test_macros.hpp>
-#include <cstring>
-#include <map>
 #include <random>
-#include <string>
-#include <vector>
 
-#include "codecs/compressed_matrix.h"
 #include "codecs/packed_outliers/format.h"
-#include "codecs/registry.h"
-#include "datasets/sources/discrete_sampler.h"
-#include "datasets/sources/distributions.h"
-#include "hwy/targets.h"
-#include "tests/cpu_place.h"
+#include "tests/int8_claims.h"
 
 namespace {
 
@@ -22,27 +12,10 @@ using namespace ecmv;
 using namespace ecmv::codecs;
 namespace format = ecmv::codecs::packed_outliers;
 
-datasets::Matrix matrix_of(int64_t rows, int64_t cols, std::vector<int8_t> elements) {
-  datasets::Matrix matrix;
-  matrix.shape = {rows, cols};
-  matrix.elements.resize(elements.size());
-  if (!elements.empty()) std::memcpy(matrix.elements.data(), elements.data(), elements.size());
-  return matrix;
-}
-
-datasets::Matrix gaussian(int64_t rows, int64_t cols, double sigma) {
-  std::vector<int8_t> elements(rows * cols);
-  datasets::DiscreteSampler(datasets::gaussian_table(sigma))
-      .draw({7, 0, datasets::RandomStream::Purpose::matrix}, 0, elements);
-  return matrix_of(rows, cols, elements);
-}
-
 const CodecEntry& entry() { return *find_codec("packed_outliers"); }
 
 CompressedMatrix encode(const datasets::Matrix& matrix, int64_t bits) {
-  std::vector<std::string> errors;
-  return encode_matrix(entry(), matrix.view(),
-                       resolve_settings(entry().codec->settings, {{"bits", std::to_string(bits)}}, errors));
+  return encode_matrix(entry(), matrix.view(), tests::settings_of(entry(), {{"bits", std::to_string(bits)}}));
 }
 
 std::vector<std::byte> decode(const CompressedMatrix& compressed) {
@@ -106,7 +79,7 @@ TEST_CASE("packed_outliers stores planes and records as format.h draws them", "[
   // 40 columns: strips of 8, three of them empty. Window of 3 bits: -4..3.
   std::vector<int8_t> elements(40, 0);
   elements[0] = -4, elements[1] = 3, elements[2] = 20, elements[33] = -128;
-  const datasets::Matrix matrix = matrix_of(1, 40, elements);
+  const datasets::Matrix matrix = tests::int8_matrix(1, 40, elements);
   const CompressedMatrix compressed = encode(matrix, 3);
   CHECK(bytes_of(compressed, format::kHeader) == std::vector<int>{3, 0xfc, 1, 8});
   const std::vector<int> fields = bytes_of(compressed, format::kFields);
@@ -126,19 +99,19 @@ TEST_CASE("packed_outliers stores planes and records as format.h draws them", "[
 
 TEST_CASE("packed_outliers stores what clamping and 12-bit records predict", "[packed_outliers]") {
   // 0.008 bit of index at most, beside the fields and 12 to 14 bits an outlier (shares: 7e-5, 0.79 %, 4.6 %).
-  const datasets::Matrix four = gaussian(256, 4096, 4.0);
+  const datasets::Matrix four = tests::sampled_gaussian(256, 4096, 4.0);
   CHECK(bits_per_element(four, 5) > 5.0);
   CHECK(bits_per_element(four, 5) < 5.008);
   CHECK(bits_per_element(four, 4) < 4.60);
   CHECK(bits_per_element(four, 0) == bits_per_element(four, 4));
-  CHECK(bits_per_element(gaussian(256, 4096, 6.0), 5) < 5.13);
-  CHECK(bits_per_element(gaussian(256, 4096, 8.0), 5) < 5.61);
-  CHECK(bits_per_element(gaussian(256, 4096, 8.0), 6) < 6.008);
+  CHECK(bits_per_element(tests::sampled_gaussian(256, 4096, 6.0), 5) < 5.13);
+  CHECK(bits_per_element(tests::sampled_gaussian(256, 4096, 8.0), 5) < 5.61);
+  CHECK(bits_per_element(tests::sampled_gaussian(256, 4096, 8.0), 6) < 6.008);
 }
 
 TEST_CASE("packed_outliers with bits 0 takes the fewest bytes of all widths", "[packed_outliers]") {
   for (double sigma : {0.3, 1.0, 2.5, 7.74, 30.0}) {
-    const datasets::Matrix matrix = gaussian(40, 700, sigma);
+    const datasets::Matrix matrix = tests::sampled_gaussian(40, 700, sigma);
     int64_t least = INT64_MAX;
     for (int64_t bits = 1; bits <= 8; ++bits) least = std::min(least, encode(matrix, bits).stored_bytes());
     CHECK(encode(matrix, 0).stored_bytes() == least);
@@ -149,19 +122,20 @@ TEST_CASE("packed_outliers kernels are exact at every width and shape on every i
   std::vector<std::pair<datasets::Matrix, int64_t>> cases;
   std::mt19937 random(5);
   for (int64_t bits = 1; bits <= 8; ++bits) {
-    for (int64_t cols : {1, 31, 33, 511, 512, 513, 1000, 1536}) cases.push_back({gaussian(19, cols, 3.0 * bits), bits});
+    for (int64_t cols : {1, 31, 33, 511, 512, 513, 1000, 1536})
+      cases.push_back({tests::sampled_gaussian(19, cols, 3.0 * bits), bits});
     std::vector<int8_t> uniform(17 * 600);
     for (int8_t& v : uniform) v = static_cast<int8_t>(random() & 255);
-    cases.push_back({matrix_of(17, 600, uniform), bits});
+    cases.push_back({tests::int8_matrix(17, 600, uniform), bits});
     std::vector<int8_t> high(20 * 640, 127);  // a window far from zero, deltas that need two records
     for (size_t i = 0; i < high.size(); i += 977) high[i] = -128;
-    cases.push_back({matrix_of(20, 640, high), bits});
+    cases.push_back({tests::int8_matrix(20, 640, high), bits});
   }
   std::vector<int8_t> rare(33 * 5000, 1);  // distances of two bytes, across rows and beyond 65535
   rare[3] = 77, rare[70000] = -77, rare[33 * 5000 - 1] = 99;
-  cases.push_back({matrix_of(33, 5000, rare), 2});
-  cases.push_back({matrix_of(0, 64, {}), 0});
-  cases.push_back({matrix_of(5, 0, {}), 0});
+  cases.push_back({tests::int8_matrix(33, 5000, rare), 2});
+  cases.push_back({tests::int8_matrix(0, 64, {}), 0});
+  cases.push_back({tests::int8_matrix(5, 0, {}), 0});
 
   std::vector<CompressedMatrix> compressed;
   for (const auto& [matrix, bits] : cases) {
@@ -181,7 +155,7 @@ TEST_CASE("packed_outliers kernels are exact at every width and shape on every i
 }
 
 TEST_CASE("packed_outliers refuses streams that lead outside", "[packed_outliers]") {
-  const datasets::Matrix matrix = gaussian(40, 100, 8.0);
+  const datasets::Matrix matrix = tests::sampled_gaussian(40, 100, 8.0);
   const CompressedMatrix good = encode(matrix, 4);
   const auto damaged = [&](int section, size_t at, int value) {
     CompressedMatrix bad = good;
@@ -201,7 +175,7 @@ TEST_CASE("packed_outliers refuses streams that lead outside", "[packed_outliers
     CHECK_THROWS_AS(decode(none), MalformedStream);
   }
   // All distances at their longest lead out of the block; all deltas at their largest out of int8.
-  CompressedMatrix far = good, large = encode(gaussian(40, 100, 60.0), 6);
+  CompressedMatrix far = good, large = encode(tests::sampled_gaussian(40, 100, 60.0), 6);
   std::fill(far.sections[format::kDistances].bytes.begin(), far.sections[format::kDistances].bytes.end(),
             std::byte{255});
   std::fill(large.sections[format::kDeltas].bytes.begin(), large.sections[format::kDeltas].bytes.end(), std::byte{127});
@@ -213,7 +187,7 @@ TEST_CASE("packed_outliers counts the bytes past the fields and fields without a
   for (int64_t bits = 1; bits <= 8; ++bits) {
     INFO(bits);
     // 33 columns are strips of 8: 64 fields a row.
-    CHECK(encode(gaussian(3, 33, 4), bits).padding_bytes() == 64 + 3 * 31 * bits / 8);
-    CHECK(encode(gaussian(3, 512, 4), bits).padding_bytes() == 64);
+    CHECK(encode(tests::sampled_gaussian(3, 33, 4), bits).padding_bytes() == 64 + 3 * 31 * bits / 8);
+    CHECK(encode(tests::sampled_gaussian(3, 512, 4), bits).padding_bytes() == 64);
   }
 }

@@ -1,5 +1,5 @@
-// packed_ternary: five weights of three values in a byte, without an entropy code: the rival of codes for ternary weights, as
-// inference engines have it (llama.cpp's TQ1_0, with other places of the digits).
+// packed_ternary: five weights of three values in a byte, without an entropy code: the rival of codes for ternary
+// weights, as inference engines have it (llama.cpp's TQ1_0, with other places of the digits).
 #include "codecs/codec.h"
 
 #include <algorithm>
@@ -71,9 +71,6 @@ const Codec& codec() {
   static const Codec codec = {
       .summary = "five weights of three values in a byte, no entropy code",
       .source = "after the type TQ1_0 of llama.cpp",
-      .format_version = 1,
-      .lossless = true,
-      .settings = {},
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

@@ -1,4 +1,4 @@
-// Portable kernels of packed_ternary: loops along a strip, of which compilers make vectors.
+// Portable kernels of packed_ternary: loops along a strip, which compilers turn into vectors.
 #include <algorithm>
 
 #include "backends/kernel.h"
@@ -53,7 +53,7 @@ struct Multiply : Bound {
 };
 
 template <class Body>
-backends::BoundKernel bind(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
   return {Body{{codes_of(matrix), matrix.shape.cols}}, {.rows_per_block = kRowsOfBlock}};
 }

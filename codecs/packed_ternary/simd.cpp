@@ -1,8 +1,8 @@
-// SIMD kernels of packed_ternary; products are of 16 rows at a time. Even and odd bytes are lanes of 16 bits, fractions:
-// multiplied by 9 they have two digits as one number above 8 bits, and below what is left. A look-up among 16 bytes, which
-// every instruction set has, parts the two. So five digits take 22 operations a vector of bytes, and five products. (Two
-// cores of a Xeon with AVX-512, one thread, G elements/s: digit by digit 42; L(s) less three times L(s - 1), as gpu.cu has
-// them, 56; so 69.)
+// SIMD kernels of packed_ternary; products are of 16 rows at a time. Even and odd bytes are lanes of 16 bits,
+// fractions: multiplied by 9 they have two digits as one number above 8 bits, and below what is left. A look-up among
+// 16 bytes, which every instruction set has, parts the two. So five digits take 22 operations a vector of bytes, and
+// five products. (Two cores of a Xeon with AVX-512, one thread, G elements/s: digit by digit 42; L(s) less three times
+// L(s - 1), as gpu.cu has them, 56; so 69.)
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -36,8 +36,8 @@ static_assert(HWY_MAX_BYTES <= kStripCols, "A vector must not be longer than a s
 // Into the L2 cache, as packed_outliers does it.
 constexpr int64_t kPrefetchBytes = 8192;
 
-// What the loops keep in registers. The compiler does not know the factors: by shifts and additions multiplications would take
-// twice the operations.
+// What the loops keep in registers. The compiler does not know the factors: by shifts and additions multiplications
+// would take twice the operations.
 struct Constants {
   hn::Vec<DU16> low, nine, three;
   hn::Vec<DU8> first, second;  // digits of a number below 9, in every 16 bytes
@@ -182,10 +182,10 @@ namespace {
 HWY_EXPORT(BindDecode);
 HWY_EXPORT(BindMatvec);
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindDecode)(*layers[0].matrix);
 }
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix);
 }
 

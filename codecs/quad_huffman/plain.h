@@ -1,16 +1,24 @@
-// Matrices that take fewer bytes as they are: their stream is a header of one byte, kPlain, and the elements, row-major,
-// in the section of raw bits.
+// Elements that are stored as they are on CPUs, and why kernels refuse a matrix, where several of them say the same.
 #pragma once
 
-#include "codecs/compressed_matrix.h"
-#include "codecs/quad_huffman/format.h"
+#include <cstdint>
+
+#include "backends/kernel.h"
+#include "codecs/quad_huffman/format/header.h"
 
 namespace ecmv::codecs::quad_huffman {
 
-inline bool is_plain(const CompressedView& view) {
-  const auto& header = view.sections[kHeader].host;
-  return header.size() == 1 && header[0] == std::byte{kPlain};
-}
+// y = W x by kDense(elements, rows, cols, x, y).
+template <void (*kDense)(const int8_t*, int64_t, int64_t, const int8_t*, int32_t*)>
+struct PlainProduct {
+  const int8_t* elements;
+  int64_t cols;
+  explicit PlainProduct(const CompressedView& view)
+      : elements(reinterpret_cast<const int8_t*>(view.sections[kRaw].bytes.data())), cols(view.shape.cols) {}
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    kDense(elements + args.rows.begin * cols, args.rows.count(), cols, args.x, args.y + args.rows.begin);
+  }
+};
 
 inline constexpr const char* kRefusesPlain =
     "The elements are stored as they are, for which there is the kernel plain.";

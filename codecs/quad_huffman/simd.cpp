@@ -10,21 +10,19 @@
 #include "backends/cpu/products/panel_product.h"
 #include "backends/kernel.h"
 #include "codecs/compressed_matrix.h"
-#include "codecs/quad_huffman/octet_patches.h"
+#include "codecs/quad_huffman/format/schedule.h"
+#include "codecs/quad_huffman/format/stored.h"
 #include "codecs/quad_huffman/plain.h"
-#include "codecs/quad_huffman/policies.h"
-#include "codecs/quad_huffman/schedule.h"
-#include "codecs/quad_huffman/stored.h"
-#include "codecs/quad_huffman/walk.h"
+#include "codecs/quad_huffman/simd/octet_patches.h"
+#include "codecs/quad_huffman/simd/walk.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codecs/quad_huffman/simd.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
-#include "codecs/quad_huffman/float_eights-inl.h"
-#include "codecs/quad_huffman/float_pieces-inl.h"
-#include "codecs/quad_huffman/octets-inl.h"
-#include "codecs/quad_huffman/pieces-inl.h"
+#include "codecs/quad_huffman/simd/float_pieces-inl.h"
+#include "codecs/quad_huffman/simd/octets-inl.h"
+#include "codecs/quad_huffman/simd/pieces-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
@@ -61,7 +59,7 @@ HWY_INLINE void StreamChunk(const Launch& launch, const Chunk& chunk, Scratch& s
 }
 
 // Stores or multiplies a chunk whose entries have been looked up.
-template <int kSymbolCols, int kForm, Use kUse>
+template <int kSymbolCols, Form kForm, Use kUse>
 HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
   const Stored& stored = launch.stored;
@@ -103,13 +101,13 @@ HWY_NOINLINE void UseEntries(const Launch& launch, const Chunk& chunk, Scratch& 
   if (kUse == Use::store && buffered) StreamChunk(launch, chunk, scratch);
 }
 
-// The same of bf16 or f8: Group makes the elements of eight entries and their raw words.
-template <int kSymbolCols, int kForm, class Bits, class Group>
+// Stores a chunk of bf16 or f8: Group makes the elements of eight entries and their raw words.
+template <int kSymbolCols, Form kForm, class Bits, class Group>
 HWY_INLINE void StoreGroups(const Launch& launch, const Chunk& chunk, Scratch& scratch, const Group& make_group) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
   const Stored& stored = launch.stored;
   constexpr int kSegmentCols = quad_huffman::segment_cols(kSymbolCols), kGroupCols = 8 * kSymbolCols,
-                kGroupWords = kGroupCols / 32 * raw_bits_of(kForm);
+                kGroupWords = kGroupCols / 32 * kForm.raw_bits;
   const int64_t cols = stored.cols, first_col = column * stored.tile_cols + segment * kSegmentCols,
                 end = std::min(cols, first_col + count * kSegmentCols);
   Bits* HWY_RESTRICT rows = launch.floats.at<Bits>(group * kLanes + first_lane, first_col);
@@ -149,7 +147,7 @@ HWY_NOINLINE void StoreF8(const Launch& launch, const Chunk& chunk, Scratch& scr
           HWY_ATTR { F8Group(entries, words, lowest, to); });
 }
 
-template <int kForm, class Bits>
+template <Form kForm, class Bits>
 HWY_NOINLINE void StoreEights(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
   const V8 lowest = hn::Set(D8(), static_cast<uint8_t>(launch.stored.lowest));
   StoreGroups<8, kForm, Bits>(launch, chunk, scratch,
@@ -180,9 +178,9 @@ HWY_INLINE void PutFloatPatches(const Launch& launch, int64_t group, int64_t col
   const int64_t number = group * stored.column_tiles + column;
   const int64_t first = stored.tile(number).first_patch, end = stored.first_patch(number + 1);
   for (int64_t i = first; i < end; ++i) {
-    const FloatPatch patch = stored.float_patch(i);
+    const StoredPatch patch = stored.float_patch(i);
     const int64_t row = group * kLanes + patch.row, col = column * stored.tile_cols + patch.col;
-    if (is_f8(stored.form)) {
+    if (stored.form.f8) {
       uint8_t& element = *launch.floats.at<uint8_t>(row, col);
       element = static_cast<uint8_t>((element & 0x87) | patch.exponent << 3);
     } else {
@@ -200,9 +198,7 @@ HWY_INLINE void Tile(const Launch& launch, int64_t group, int64_t column, Scratc
   const TileIndex index = stored.tile(tile);
   const TileCodes codes(stored, index);
   std::array<int64_t, kMostSegments> reach;
-  int64_t blocks = 0;
-  for (int64_t s = 0; s < segments; ++s)
-    reach[s] = reach_of(blocks += stored.schedule[tile * stored.tile_segments + s], codes.lines());
+  reach_of_segments(stored.schedule + tile * stored.tile_segments, segments, codes.lines(), reach.data());
   const bool patched = launch.past_caches && scratch.patches.sort(stored, tile);
   for (int lane = 0; lane < rows; lane += kWalkLanes)
     Octet<kStores>(launch, group, column, lane, index, codes, reach, scratch);
@@ -213,8 +209,8 @@ HWY_INLINE void Tile(const Launch& launch, int64_t group, int64_t column, Scratc
 }
 
 UseFunction StoreOf(const Stored& stored) {
-  if (!has_exponent_eights(stored.symbol_cols, stored.form)) return is_f8(stored.form) ? StoreF8 : StoreFloats;
-  return is_f8(stored.form) ? StoreEights<f8_form(8), uint8_t> : StoreEights<float_raw_bits(8), uint16_t>;
+  if (!has_exponent_eights(stored.symbol_cols, stored.form)) return stored.form.f8 ? StoreF8 : StoreFloats;
+  return stored.form.f8 ? StoreEights<f8_form(8), uint8_t> : StoreEights<float_raw_bits(8), uint16_t>;
 }
 
 template <bool kStores>
@@ -241,10 +237,10 @@ Octets OctetsOf(const CompressedView& matrix) {
 }
 
 // nullptr: there is no such form. Products of a form whose offsets are always small need no code for others.
-template <int kSymbolCols, int kForm, Use kUse>
+template <int kSymbolCols, Form kForm, Use kUse>
 constexpr UseFunction use_entries_of_form() {
-  constexpr bool kIsFolded = is_folded(kForm);
-  constexpr int kRawBits = raw_bits_of(kForm);
+  constexpr bool kIsFolded = kForm.folded;
+  constexpr int kRawBits = kForm.raw_bits;
   if constexpr (kRawBits < least_raw_bits(kSymbolCols, kIsFolded) || kRawBits > most_raw_bits(kSymbolCols, kIsFolded))
     return nullptr;
   else if constexpr (kUse == Use::dot && is_small(kSymbolCols, kForm))
@@ -253,7 +249,7 @@ constexpr UseFunction use_entries_of_form() {
     return UseEntries<kSymbolCols, kForm, kUse>;
 }
 template <int kSymbolCols, Use kUse, int... kForms>
-UseFunction UseEntriesOfForm(int form, std::integer_sequence<int, kForms...>) {
+UseFunction UseEntriesOfForm(Form form, std::integer_sequence<int, kForms...>) {
   constexpr UseFunction kFunctions[] = {use_entries_of_form<kSymbolCols, kForms, kUse>()...};
   return kFunctions[form];
 }
@@ -302,7 +298,7 @@ struct Decode {
     if (args.rows.count() <= 0) return;
     uint32_t largest = 0;
     Launch launch = OpenLaunch(octets, args.rows, args.scratch, largest);
-    if (launch.stored.floats())
+    if (launch.stored.form.floats)
       launch.floats = {args.out, launch.stored.cols, args.rows.begin, 0, true};
     else
       launch.decoded = reinterpret_cast<int8_t*>(args.out);
@@ -312,7 +308,8 @@ struct Decode {
   }
 };
 
-// A tile of fragments, rows of `stride` elements of which `cols` are there, to 16 rows of the matrix of twice the stride.
+// A tile of fragments, rows of `stride` elements of which `cols` are there, to 16 rows of the matrix of twice the
+// stride.
 template <typename Element, FragmentRuns kRuns>
 void JoinFragments(const std::byte* from, int64_t stride, int64_t cols, std::byte* to) {
   constexpr auto kRun = static_cast<int64_t>(kRuns);
@@ -331,11 +328,12 @@ auto JoinRuns(FragmentRuns runs) {
                                      : JoinFragments<Element, FragmentRuns::pairs>;
 }
 
-// Tile by tile into a near cache, multiplied from there. The scratch holds the table, a tile (of fragments, what the matrix
-// has there, too) and the packed tokens.
+// Tile by tile into a near cache, multiplied from there. The scratch holds the table, a tile (of fragments, what the
+// matrix has there, too) and the packed tokens.
 struct MultiplyFloats {
   Octets octets;
   backends::cpu::PanelForm form;
+  int batch;
   int64_t tile_offset, packed_offset;
   void operator()(void*, const backends::MatmulArgs& args) const {
     if (args.rows.count() <= 0) return;
@@ -343,14 +341,14 @@ struct MultiplyFloats {
     Launch launch = OpenLaunch(octets, args.rows, args.scratch, largest);
     const Stored& stored = launch.stored;
     launch.use_entries = StoreOf(stored);
-    const auto type = is_f8(stored.form) ? datasets::ElementType::f8_e4m3 : datasets::ElementType::bf16;
+    const auto type = stored.form.f8 ? datasets::ElementType::f8_e4m3 : datasets::ElementType::bf16;
     std::byte* const tile = args.scratch + tile_offset;
     std::byte* const packed = args.scratch + packed_offset;
     const int64_t all_cols = stored.size.cols, tile_rows = stored.tile_rows(),
                   tile_cols = stored.tile_cols * (kLanes / tile_rows);
-    const auto join = is_f8(stored.form) ? JoinRuns<uint8_t>(stored.runs()) : JoinRuns<uint16_t>(stored.runs());
-    std::byte* const matrix = stored.fragments ? tile + 2 * kLanes * stored.tile_cols : tile;
-    backends::cpu::pack_tokens(form, args, all_cols, packed);
+    const auto join = stored.form.f8 ? JoinRuns<uint8_t>(stored.runs()) : JoinRuns<uint16_t>(stored.runs());
+    std::byte* const matrix = stored.fragments() ? tile + 2 * kLanes * stored.tile_cols : tile;
+    backends::cpu::pack_tokens(form, args, batch, all_cols, packed);
     Scratch scratch;
     backends::cpu::PanelSums sums;
     for (int64_t group = args.rows.begin / tile_rows; group * tile_rows < args.rows.end; ++group) {
@@ -360,12 +358,12 @@ struct MultiplyFloats {
         const int64_t first_col = column * tile_cols;
         launch.floats = {tile, stored.tile_cols, group * kLanes, column * stored.tile_cols};
         Tile<true>(launch, group, column, scratch);
-        if (stored.fragments) join(tile, stored.tile_cols, stored.cols_of(column), matrix);
+        if (stored.fragments()) join(tile, stored.tile_cols, stored.cols_of(column), matrix);
         backends::cpu::add_panels(
             form, {type, matrix, stored.element_bytes() * tile_cols, rows, std::min(tile_cols, all_cols - first_col)},
-            {packed, all_cols, first_col}, args.batch, sums);
+            {packed, all_cols, first_col}, batch, sums);
       }
-      backends::cpu::store_sums(sums, rows, args.batch, args.y + group * tile_rows, args.y_stride);
+      backends::cpu::store_sums(sums, rows, batch, args.y + group * tile_rows, args.y_stride);
     }
   }
 };
@@ -382,17 +380,18 @@ backends::BoundKernel BindMatvec(const CompressedView& matrix) {
 
 backends::BoundKernel BindDecode(const DecodePolicy& policy, const CompressedView& matrix) {
   const Octets octets = OctetsOf(matrix);
-  const UseFunction store = octets.stored.floats() ? StoreOf(octets.stored) : UseEntriesOf<Use::store>(octets.stored);
+  const UseFunction store =
+      octets.stored.form.floats ? StoreOf(octets.stored) : UseEntriesOf<Use::store>(octets.stored);
   return {Decode{octets, store, policy.past_caches}, FactsOf(matrix)};
 }
 
-backends::BoundKernel BindMatmul(const backends::cpu::PanelPolicy& policy, const CompressedView& matrix) {
+backends::BoundKernel BindMatmul(const backends::cpu::PanelPolicy& policy, const CompressedView& matrix, int batch) {
   const Octets octets = OctetsOf(matrix);
   const auto aligned = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
   const int64_t tile_offset = aligned(static_cast<int64_t>(matrix.sections[kTable].bytes.size())),
                 tile_bytes = 2 * kLanes * octets.stored.tile_cols,
-                packed_offset = tile_offset + aligned((octets.stored.fragments ? 2 : 1) * tile_bytes);
-  return {MultiplyFloats{octets, policy.form, tile_offset, packed_offset},
+                packed_offset = tile_offset + aligned((octets.stored.fragments() ? 2 : 1) * tile_bytes);
+  return {MultiplyFloats{octets, policy.form, batch, tile_offset, packed_offset},
           {.rows_per_block = octets.stored.tile_rows(),
            .scratch_bytes = packed_offset + backends::cpu::packed_bytes(octets.stored.size.cols),
            .rounding = backends::cpu::panel_rounding(policy.form)}};
@@ -409,17 +408,16 @@ HWY_EXPORT(BindMatvec);
 HWY_EXPORT(BindDecode);
 HWY_EXPORT(BindMatmul);
 
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix);
 }
-backends::BoundKernel bind_decode(const backends::Policy& policy, std::span<const backends::Layer> layers,
-                                  backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy& policy, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindDecode)(policy.as<DecodePolicy>(), *layers[0].matrix);
 }
 
-backends::BoundKernel bind_matmul(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_matmul(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place&) {
-  return HWY_DYNAMIC_DISPATCH(BindMatmul)(policy.as<backends::cpu::PanelPolicy>(), *layers[0].matrix);
+  return HWY_DYNAMIC_DISPATCH(BindMatmul)(policy.as<backends::cpu::PanelPolicy>(), *layers[0].matrix, batch);
 }
 
 // Entries are read as halves and bytes by the vector code, which splits quads.
@@ -451,21 +449,12 @@ std::string refuses_decode(const CompressedView& view, const backends::DeviceInf
   return refuses(view, device, policy);
 }
 
-struct MultiplyPlain {
-  const int8_t* elements;
-  int64_t cols;
-  void operator()(void*, const backends::MatvecArgs& args) const {
-    backends::cpu::dense_matvec_simd(elements + args.rows.begin * cols, args.rows.count(), cols, args.x,
-                                     args.y + args.rows.begin);
-  }
-};
 std::string refuses_plain(const CompressedView& view, const backends::DeviceInfo&, const backends::Policy&) {
   if (view.type != datasets::ElementType::i8) return "The kernel multiplies int8 elements.";
   return is_plain(view) ? "" : kRefusesCodes;
 }
-backends::BoundKernel bind_plain(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
-  const CompressedView& view = *layers[0].matrix;
-  return MultiplyPlain{reinterpret_cast<const int8_t*>(view.sections[kRaw].bytes.data()), view.shape.cols};
+backends::BoundKernel bind_plain(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
+  return PlainProduct<backends::cpu::dense_matvec_simd>(*layers[0].matrix);
 }
 
 constexpr backends::Kernel kKernels[] = {

@@ -136,7 +136,7 @@ struct Body {
 };
 
 template <class Args>
-backends::BoundKernel bind(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const Stream stream = stream_of(*layers[0].matrix);
   const Layout& layout = stream.layout;
   const bool narrow = layout.prob_bits <= NarrowEntry::kMaxProbBits && symbols_of(stream.alphabet) > 1;

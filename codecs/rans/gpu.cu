@@ -2,11 +2,12 @@
 // dependent steps runs beside another). Eight steps make a round. Where rows are whole rounds, four elements of a lane
 // are multiplied at once by a copy of x in shared memory that is dealt to the lanes in the same way. Otherwise a step
 // is multiplied alone: the element sits in the low byte of its table entry and that of x in the low byte of a word. A
-// block of threads stays and takes one block of the format after the other, so that it builds its table once.
-// `slot_table` and `bucket_table` differ in how they find a slot's symbol, see tables_gpu.h.
+// block of threads stays and takes one block of the format after the other, so that it builds its table once. States
+// are of 32 bits and words of 16 (state=w16s32).
 #include <algorithm>
 
 #include "backends/gpu/products/requantise.h"
+#include "codecs/modelling/sections_gpu.h"
 #include "codecs/rans/tables_gpu.h"
 #include "codecs/rans/word_queue_gpu.h"
 
@@ -28,8 +29,8 @@ struct RansStream {
   gpu::Pointer<const std::byte> payload;
   int64_t payload_bytes, blocks, rows, rows_per_block;
   int cols;
-  int copy_bits, table_bytes;  // of the table in shared memory
-  int dealt_x_bytes;           // after it; 0: x is read where it is
+  int table_bytes;    // of the table in shared memory
+  int dealt_x_bytes;  // after it; 0: x is read where it is
 };
 
 template <int kLanes>
@@ -38,20 +39,20 @@ template <int kLanes>
 using GroupOf = gpu::Lanes<kGroupOf<kLanes>>;
 
 // The states of a block, decoded round by round.
-template <class Form, int kLanes, class Table>
+template <int kLanes>
 class BlockDecoder {
  public:
   using Group = GroupOf<kLanes>;
-  using State = typename Form::State;
-  using Words = WordQueue<Form, kGroupOf<kLanes>>;
+  using State = W16S32::State;
+  using Words = WordQueue<kGroupOf<kLanes>>;
   static_assert(kRoundSteps % Words::kAdvanceSteps == 0);
   static constexpr int kStates = kLanes / kGroupOf<kLanes>;
 
-  ECMV_GPU_DEVICE BlockDecoder(const RansStream& stream, const Table& table, int ring, int64_t begin)
+  ECMV_GPU_DEVICE BlockDecoder(const RansStream& stream, const SlotTable& table, int ring, int64_t begin)
       : table_(table),
         prob_bits_(stream.model.prob_bits),
         words_(ring, stream.payload, stream.payload_bytes, begin + kLanes * static_cast<int64_t>(sizeof(State))) {
-    using Word = typename Form::Word;
+    using Word = W16S32::Word;
     constexpr int kParts = sizeof(State) / sizeof(Word);  // a block begins at a multiple of a word, not of a state
     ECMV_GPU_UNROLL
     for (int i = 0; i < kStates; ++i) {
@@ -81,26 +82,26 @@ class BlockDecoder {
   ECMV_GPU_DEVICE void end() const { words_.end(); }
 
  private:
-  const Table& table_;
+  const SlotTable& table_;
   int prob_bits_;
   State states_[kStates];
   Words words_;
 };
 
 // Calls work(decoder, first row, end row) for each block of the format that is this group's.
-template <class Form, int kLanes, class Table, class Work>
+template <int kLanes, class Work>
 ECMV_GPU_DEVICE void for_each_block(const RansStream& stream, const Work& work) {
   using Group = GroupOf<kLanes>;
   const int rings = stream.table_bytes + stream.dealt_x_bytes,
             ring_bytes = Group::size() * static_cast<int>(kRingBytesOfLane);
-  const Table table(stream.model, gpu::shared_memory(), stream.copy_bits, gpu::shared_memory() + rings);
+  const SlotTable table(stream.model, gpu::shared_memory(), gpu::shared_memory() + rings);
   const int64_t groups = gpu::block_size() / Group::size();
   for (int64_t block = gpu::block_index() * groups + Group::group(); block < stream.blocks;
        block += gpu::grid_size() * groups) {
     const int64_t row = block * stream.rows_per_block,
                   end_row = row + stream.rows_per_block < stream.rows ? row + stream.rows_per_block : stream.rows;
-    BlockDecoder<Form, kLanes, Table> decoder(stream, table, rings + Group::group() * ring_bytes,
-                                              static_cast<int64_t>(stream.offsets[block]));
+    BlockDecoder<kLanes> decoder(stream, table, rings + Group::group() * ring_bytes,
+                                 static_cast<int64_t>(stream.offsets[block]));
     work(decoder, row, end_row);
     decoder.end();
   }
@@ -150,7 +151,7 @@ ECMV_GPU_DEVICE void deal_x(gpu::Pointer<const uint8_t> x, int words, int group,
   }
 }
 
-template <class Form, int kLanes, class Table>
+template <int kLanes>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
                                 kResidentWaves / kMostWaves) void matvec(RansStream stream,
                                                                          gpu::Pointer<const int8_t> x,
@@ -158,7 +159,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
   using Group = GroupOf<kLanes>;
   const gpu::Pointer<uint32_t> dealt_x = gpu::cast<uint32_t>(gpu::shared_memory() + stream.table_bytes);
   deal_x(gpu::cast<const uint8_t>(x), stream.dealt_x_bytes / 4, Group::size(), dealt_x);
-  for_each_block<Form, kLanes, Table>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {
+  for_each_block<kLanes>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {
     RowWalk<Group> walk{gpu::cast<const uint8_t>(x), stream.cols, epilogue, row, end_row};
     constexpr int kRound = kRoundSteps * kGroupOf<kLanes>;
     while (walk.row < end_row) {
@@ -189,12 +190,12 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
   });
 }
 
-template <class Form, int kLanes, class Table>
+template <int kLanes>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
                                 kResidentWaves / kMostWaves) void decode(RansStream stream,
                                                                          gpu::Pointer<int8_t> decoded) {
   using Group = GroupOf<kLanes>;
-  for_each_block<Form, kLanes, Table>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {
+  for_each_block<kLanes>(stream, [&](auto& decoder, int64_t row, int64_t end_row) {
     const int64_t end = end_row * stream.cols;
     for (int64_t element = row * stream.cols + Group::lane(); element - Group::lane() < end;) {
       uint32_t values[kRoundSteps];
@@ -212,13 +213,10 @@ ECMV_GPU_KERNEL void store_zeros(int64_t rows, gpu::Epilogue epilogue) {
   if (row < rows) epilogue.store(row, 0);
 }
 
-struct TablePolicy : backends::Policy {
-  int waves;      // of a block
-  int copy_bits;  // 2^copy_bits copies of the short tables
-};
-constexpr TablePolicy kSlotPolicies[] = {{{"waves4"}, 4, 0}, {{"waves8"}, 8, 0}, {{"waves16"}, 16, 0}};
-constexpr TablePolicy kBucketPolicies[] = {
-    {{"waves8_copies32"}, 8, 5}, {{"waves16_copies32"}, 16, 5}, {{"waves8_copies8"}, 8, 3}};
+// Published runs on an H200: a matvec is fastest with 16 waves in all ten settings, a decode with 4 in the one
+// published.
+using modelling::ECMV_GPU_NAMESPACE::WavePolicy;
+constexpr WavePolicy kDecodePolicies[] = {{{"waves4"}, 4}}, kMatvecPolicies[] = {{{"waves16"}, 16}};
 
 // The size of the copy of x in shared memory, where there is one.
 int dealt_x_bytes(const backends::CompressedView& matrix, const Layout& layout) {
@@ -228,35 +226,32 @@ int dealt_x_bytes(const backends::CompressedView& matrix, const Layout& layout) 
              : 0;
 }
 
-template <class Table>
 gpu::LaunchShape launch_shape(const backends::CompressedView& matrix, const Layout& layout,
-                              const backends::DeviceInfo& device, const TablePolicy& policy) {
+                              const backends::DeviceInfo& device, const WavePolicy& policy) {
   const int block = policy.waves * device.wave_size, groups = block / std::min(layout.lanes, kLargestGroup);
   const int64_t resident = int64_t{device.compute_units} * std::max(1, kResidentWaves / policy.waves);
-  const int64_t table = Table::shared_bytes(stored_model(matrix, layout), policy.copy_bits);
+  const int64_t table = SlotTable::shared_bytes(stored_model(matrix, layout));
   return {std::min((layout.blocks + groups - 1) / groups, resident), block,
           table + dealt_x_bytes(matrix, layout) + std::max(DealtModel::kSharedBytes, block * kRingBytesOfLane)};
 }
 
-template <class Table>
 std::string refuses(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                     const backends::Policy& policy) {
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
-  if (!Table::takes(layout.state)) return "The table of slots is for states of 32 bits and words of 16 (state=w16s32).";
+  if (layout.state != StateForm::w16s32)
+    return "The table of slots is for states of 32 bits and words of 16 (state=w16s32).";
   if (layout.lanes < kFewestLanes)
     return "Blocks of " + std::to_string(layout.lanes) +
            " lanes leave most of a wave of a GPU idle: encode with 8 to 64 lanes.";
-  if (matrix.shape.cols >= int64_t{1} << 30) return "The kernel counts columns in 32 bits: at most 2^30 of them.";
+  if (const std::string reason = modelling::ECMV_GPU_NAMESPACE::refuses_cols(matrix.shape); !reason.empty())
+    return reason;
   if (layout.blocks == 0) return "";
-  if (const std::string reason = Table::refuses(stored_model(matrix, layout)); !reason.empty()) return reason;
-  const int64_t shared_bytes = launch_shape<Table>(matrix, layout, device, policy.as<TablePolicy>()).shared_bytes;
-  if (shared_bytes <= device.shared_bytes) return "";
-  return "A thread block needs " + std::to_string(shared_bytes) + " bytes of shared memory; it may have " +
-         std::to_string(device.shared_bytes) + ".";
+  if (const std::string reason = SlotTable::refuses(stored_model(matrix, layout)); !reason.empty()) return reason;
+  return modelling::ECMV_GPU_NAMESPACE::refuses_shared(
+      launch_shape(matrix, layout, device, policy.as<WavePolicy>()).shared_bytes, device);
 }
 
-template <class Table>
-RansStream stream_of(const backends::CompressedView& matrix, const Layout& layout, int copy_bits) {
+RansStream stream_of(const backends::CompressedView& matrix, const Layout& layout) {
   const auto& sections = matrix.sections;
   const StoredModel model = stored_model(matrix, layout);
   return {model,
@@ -267,8 +262,7 @@ RansStream stream_of(const backends::CompressedView& matrix, const Layout& layou
           matrix.shape.rows,
           layout.rows_per_block,
           static_cast<int>(matrix.shape.cols),
-          copy_bits,
-          static_cast<int>(Table::shared_bytes(model, copy_bits)),
+          static_cast<int>(SlotTable::shared_bytes(model)),
           dealt_x_bytes(matrix, layout)};
 }
 
@@ -280,9 +274,9 @@ struct Decode {
   void operator()(void* stream, const backends::DecodeArgs& args) const {
     gpu::launch(kernel, shape, stream, matrix, reinterpret_cast<int8_t*>(args.out));
   }
-  template <class Form, int kLanes, class Table>
+  template <int kLanes>
   void choose() {
-    kernel = decode<Form, kLanes, Table>;
+    kernel = decode<kLanes>;
   }
 };
 
@@ -294,9 +288,9 @@ struct Multiply {
   void operator()(void* stream, const backends::MatvecArgs& args) const {
     gpu::launch(kernel, shape, stream, matrix, args.x, gpu::epilogue_of(args));
   }
-  template <class Form, int kLanes, class Table>
+  template <int kLanes>
   void choose() {
-    kernel = matvec<Form, kLanes, Table>;
+    kernel = matvec<kLanes>;
   }
 };
 
@@ -307,54 +301,36 @@ struct StoreZeros {
   }
 };
 
-template <class Form, class Table, class Body>
+template <class Body>
 void choose_lanes(int lanes, Body& body) {
-  if constexpr (Table::takes(Form::kForm)) {
-    switch (lanes) {
-      case 8: return body.template choose<Form, 8, Table>();
-      case 16: return body.template choose<Form, 16, Table>();
-      case 32: return body.template choose<Form, 32, Table>();
-      case 64: return body.template choose<Form, 64, Table>();
-    }
+  switch (lanes) {
+    case 8: return body.template choose<8>();
+    case 16: return body.template choose<16>();
+    case 32: return body.template choose<32>();
+    case 64: return body.template choose<64>();
   }
 }
 
 // The grid of a matrix without elements is empty: there is nothing to decode.
-template <class Body, class Table>
-backends::BoundKernel bind(const backends::Policy& policy, std::span<const backends::Layer> layers,
-                           backends::Place& place) {
+template <class Body>
+backends::BoundKernel bind(const backends::Policy& policy, backends::Layers layers, int, backends::Place& place) {
   const backends::CompressedView& matrix = *layers[0].matrix;
-  const auto& values = policy.as<TablePolicy>();
   const Layout layout = layout_of(matrix.shape, *matrix.settings);
   const backends::KernelFacts facts{.requantises = Body::kRequantises};
   if (Body::kRequantises && layout.blocks == 0) return {StoreZeros{matrix.shape.rows}, facts};
-  Body body{stream_of<Table>(matrix, layout, values.copy_bits),
-            launch_shape<Table>(matrix, layout, place.device(), values), nullptr};
-  with_form(layout.state, [&](auto form) { choose_lanes<decltype(form), Table>(layout.lanes, body); });
+  Body body{stream_of(matrix, layout), launch_shape(matrix, layout, place.device(), policy.as<WavePolicy>()), nullptr};
+  choose_lanes(layout.lanes, body);
   return {body, facts};
 }
 
+using backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode,
+    {.op = Op::decode, .variant = "slot_table", .policies = kDecodePolicies, .refuses = refuses, .bind = bind<Decode>},
+    {.op = Op::matvec,
      .variant = "slot_table",
-     .policies = kSlotPolicies,
-     .refuses = refuses<SlotTable>,
-     .bind = bind<Decode, SlotTable>},
-    {.op = backends::Op::decode,
-     .variant = "bucket_table",
-     .policies = kBucketPolicies,
-     .refuses = refuses<BucketTable>,
-     .bind = bind<Decode, BucketTable>},
-    {.op = backends::Op::matvec,
-     .variant = "slot_table",
-     .policies = kSlotPolicies,
-     .refuses = refuses<SlotTable>,
-     .bind = bind<Multiply, SlotTable>},
-    {.op = backends::Op::matvec,
-     .variant = "bucket_table",
-     .policies = kBucketPolicies,
-     .refuses = refuses<BucketTable>,
-     .bind = bind<Multiply, BucketTable>},
+     .policies = kMatvecPolicies,
+     .refuses = refuses,
+     .bind = bind<Multiply>},
 };
 
 }  // namespace

@@ -71,15 +71,15 @@ std::string refuses_table(const CompressedView& compressed, const backends::Devi
   return form.empty() ? HWY_DYNAMIC_DISPATCH(RefusesTable)(layout, 0) : form;
 }
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
 template <backends::Op kOp>
-backends::BoundKernel bind_registers(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_registers(const backends::Policy&, Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindRegisters)(stream_of(*layers[0].matrix), kOp);
 }
 
 template <backends::Op kOp>
-backends::BoundKernel bind_table(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_table(const backends::Policy&, Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindTable)(stream_of(*layers[0].matrix), kOp);
 }
 

@@ -2,9 +2,7 @@
 // result has a closed form: "small" symbols lack some of a bucket's size and "large" ones have some to spare, both in
 // ascending order; a small one is filled by the first large one whose predecessors and itself have spared at least what
 // all smalls before it lacked, and a large one runs dry at the first small one that asks for more than was spared so
-// far; the next large one then fills it. So a thread deals a bucket with two passes over the frequencies. SlotTable has
-// an entry a slot, BucketTable two short tables that exist once for (almost) every lane, so that no two lanes meet in a
-// bank.
+// far; the next large one then fills it. So a thread deals a bucket with two passes over the frequencies.
 #pragma once
 
 #include <string>
@@ -97,12 +95,11 @@ struct FoundSlot {
   uint32_t value, frequency, rank;
 };
 
-// value (8) | frequency (12) | rank (12).
+// An entry a slot: value (8) | frequency (12) | rank (12).
 class SlotTable {
  public:
   static constexpr int kMaxProbBits = 12;
-  static constexpr bool takes(StateForm form) { return form == StateForm::w16s32; }
-  static int64_t shared_bytes(const StoredModel& model, int) { return int64_t{4} << model.prob_bits; }
+  static int64_t shared_bytes(const StoredModel& model) { return int64_t{4} << model.prob_bits; }
   static std::string refuses(const StoredModel& model) {
     if (model.prob_bits > kMaxProbBits) return "The table of 32-bit entries has room for prob_bits up to 12.";
     if (model.prob_bits == kMaxProbBits && model.symbols == 1)
@@ -111,8 +108,7 @@ class SlotTable {
   }
 
   // All threads of the block take part; `scratch` has DealtModel::kSharedBytes.
-  ECMV_GPU_DEVICE SlotTable(const StoredModel& model, gpu::Pointer<std::byte> table, int,
-                            gpu::Pointer<std::byte> scratch)
+  ECMV_GPU_DEVICE SlotTable(const StoredModel& model, gpu::Pointer<std::byte> table, gpu::Pointer<std::byte> scratch)
       : table_(gpu::cast<uint32_t>(table)), mask_((1u << model.prob_bits) - 1) {
     const DealtModel dealt(model, scratch);
     for (uint32_t slot = static_cast<uint32_t>(gpu::thread_index()); slot <= mask_;
@@ -134,47 +130,6 @@ class SlotTable {
  private:
   gpu::Pointer<uint32_t> table_;
   uint32_t mask_;
-};
-
-// DealtModel, 2^copy_bits copies of it side by side.
-class BucketTable {
- public:
-  static constexpr bool takes(StateForm) { return true; }
-  static int64_t shared_bytes(const StoredModel& model, int copy_bits) {
-    return int64_t{8} << (model.bucket_bits + copy_bits);
-  }
-  static std::string refuses(const StoredModel&) { return ""; }
-
-  ECMV_GPU_DEVICE BucketTable(const StoredModel& model, gpu::Pointer<std::byte> table, int copy_bits,
-                              gpu::Pointer<std::byte> scratch)
-      : bucket_bits_(model.bucket_bits),
-        copy_bits_(copy_bits),
-        position_mask_((1u << (model.prob_bits - model.bucket_bits)) - 1),
-        buckets_(gpu::cast<uint32_t>(table) + (gpu::thread_index() & ((1 << copy_bits) - 1))),
-        symbols_(buckets_ + (1 << (bucket_bits_ + copy_bits))) {
-    const DealtModel dealt(model, scratch);
-    const gpu::Pointer<uint32_t> words = gpu::cast<uint32_t>(table);
-    const int half = 1 << (bucket_bits_ + copy_bits);
-    for (int at = gpu::thread_index(); at < half; at += gpu::block_size()) {
-      words[at] = dealt.buckets[at >> copy_bits];
-      words[half + at] = dealt.symbols[at >> copy_bits];
-    }
-    gpu::sync_block();
-  }
-
-  ECMV_GPU_DEVICE FoundSlot look_up(uint32_t state) const {
-    const uint32_t bucket_mask = (1u << bucket_bits_) - 1, bucket = state & bucket_mask,
-                   position = state >> bucket_bits_ & position_mask_;
-    const uint32_t entry = buckets_[bucket << copy_bits_];
-    const bool own = position < entry >> (16 + bucket_bits_);
-    const uint32_t symbol = symbols_[(own ? bucket : entry >> 16 & bucket_mask) << copy_bits_];
-    return {symbol, symbol >> 8, own ? position : (position + entry) & 0xFFFF};
-  }
-
- private:
-  int bucket_bits_, copy_bits_;
-  uint32_t position_mask_;
-  gpu::Pointer<uint32_t> buckets_, symbols_;
 };
 
 }  // namespace ecmv::codecs::rans::ECMV_GPU_NAMESPACE

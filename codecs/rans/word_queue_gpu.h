@@ -15,15 +15,15 @@ namespace gpu = backends::ECMV_GPU_NAMESPACE;
 inline constexpr int kCopyBytes = 16, kRingChunks = 4;
 inline constexpr int64_t kRingBytesOfLane = kCopyBytes * (kRingChunks + 1);
 
-template <class Form, int kGroup>
+template <int kGroup>
 class WordQueue {
  public:
   using Group = gpu::Lanes<kGroup>;
-  using Word = typename Form::Word;
-  using State = typename Form::State;
+  using Word = W16S32::Word;
+  using State = W16S32::State;
 
   // Steps of the group between two calls of `advance`: they take a chunk at most.
-  static constexpr int kAdvanceSteps = kCopyBytes / (sizeof(Word) == 1 ? 2 : sizeof(Word));
+  static constexpr int kAdvanceSteps = kCopyBytes / sizeof(Word);
 
   // `ring`: where in shared memory the group's ring begins, kRingBytesOfLane bytes for each of its lanes. `begin`: the
   // first word, in bytes from the start of payload.
@@ -43,21 +43,11 @@ class WordQueue {
 
   // Brings the states that fell below the lower bound back, lane after lane.
   ECMV_GPU_DEVICE void refill(State& x) {
-    const bool need = x < Form::kLower;
+    const bool need = x < W16S32::kLower;
     const typename Group::Mask mask = Group::ballot(need);
-    if constexpr (sizeof(Word) > 1) {
-      const State refilled = static_cast<State>(x << (8 * sizeof(Word)) | word(cursor_ + Group::count_before(mask)));
-      x = need ? refilled : x;
-      cursor_ += gpu::popcount(mask);
-    } else {
-      // One byte or two, of which a lane takes both before the next lane's turn.
-      const bool need_two = x < (Form::kLower >> 8);
-      const typename Group::Mask twos = Group::ballot(need_two);
-      const int at = cursor_ + Group::count_before(mask) + Group::count_before(twos);
-      const State one = x << 8 | word(at), two = one << 8 | word(at + 1);
-      x = need_two ? two : need ? one : x;
-      cursor_ += gpu::popcount(mask) + gpu::popcount(twos);
-    }
+    const State refilled = static_cast<State>(x << (8 * sizeof(Word)) | word(cursor_ + Group::count_before(mask)));
+    x = need ? refilled : x;
+    cursor_ += gpu::popcount(mask);
   }
 
   // After every kAdvanceSteps steps.

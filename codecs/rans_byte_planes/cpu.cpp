@@ -26,50 +26,47 @@ struct Decode {
   }
 };
 
-// Exponents of a block in scratch, then elements.
+// visit(first row, rows, their elements or exponents) block after block, decoded to `scratch` where they are coded.
+template <class Visit>
+void for_each_block(const StoredMatrix& matrix, const Layout& layout, backends::Rows all, std::byte* scratch,
+                    const Visit& visit) {
+  const Sections sections(matrix);
+  const bool coded = layout.blocks > 0 && sections.header.models > 0;
+  for (int64_t row = all.begin; row < all.end; row += layout.rows_per_block) {
+    auto* const decoded = reinterpret_cast<int8_t*>(scratch);
+    if (coded) decode_block<false>(sections, layout, row / layout.rows_per_block, decoded);
+    visit(row, std::min(layout.rows_per_block, all.end - row), coded ? decoded : matrix.elements + row * layout.cols);
+  }
+}
+
 struct DecodeFloats {
   StoredMatrix matrix;
   Layout layout;
   void operator()(void*, const backends::DecodeArgs& args) const {
-    const auto [begin, end] = args.rows;
-    const Sections sections(matrix);
-    if (layout.blocks == 0 || begin >= end) return;
-    const int64_t first = begin * layout.cols;
-    if (sections.header.models == 0)
-      return join(matrix.elements + first, matrix.fractions + first, (end - begin) * layout.cols, args.out);
-    int8_t* exponents = reinterpret_cast<int8_t*>(args.scratch);
-    for (int64_t row = begin; row < end; row += layout.rows_per_block) {
-      const int64_t block = row / layout.rows_per_block, at = row * layout.cols;
-      decode_block<false>(sections, layout, block, exponents);
-      join(exponents, matrix.fractions + at, layout.block_rows(block) * layout.cols, args.out + 2 * (at - first));
-    }
+    const int64_t first = args.rows.begin * layout.cols;
+    for_each_block(matrix, layout, args.rows, args.scratch, [&](int64_t row, int64_t rows, const int8_t* exponents) {
+      const int64_t at = row * layout.cols;
+      join(exponents, matrix.fractions + at, rows * layout.cols, args.out + 2 * (at - first));
+    });
   }
 };
 
-// Exponents of a block in scratch, then row after row of elements.
+// Elements are joined row by row, after the exponents in scratch.
 struct MultiplyFloats {
   StoredMatrix matrix;
   Layout layout;
+  int batch;
   int64_t row_offset() const { return (layout.rows_per_block * layout.cols + 63) / 64 * 64; }
   void operator()(void*, const backends::MatmulArgs& args) const {
-    const auto [begin, end] = args.rows;
-    const Sections sections(matrix);
     const int64_t cols = layout.cols;
-    std::byte* elements = args.scratch + row_offset();
-    for (int64_t row = begin; row < end; row += layout.rows_per_block) {
-      const int64_t rows = std::min(layout.rows_per_block, end - row);
-      const int8_t* exponents = matrix.elements + row * cols;
-      if (layout.blocks > 0 && sections.header.models > 0) {
-        int8_t* decoded = reinterpret_cast<int8_t*>(args.scratch);
-        decode_block<false>(sections, layout, row / layout.rows_per_block, decoded);
-        exponents = decoded;
+    std::byte* const elements = args.scratch + row_offset();
+    for_each_block(matrix, layout, args.rows, args.scratch, [&](int64_t first, int64_t rows, const int8_t* exponents) {
+      for (int64_t row = first; row < first + rows; ++row) {
+        join(exponents + (row - first) * cols, matrix.fractions + row * cols, cols, elements);
+        backends::cpu::dense_matmul_scalar(datasets::ElementType::bf16, elements, 1, cols, args.x, args.x_stride, batch,
+                                           args.y + row, args.y_stride);
       }
-      for (int64_t r = 0; r < rows; ++r) {
-        join(exponents + r * cols, matrix.fractions + (row + r) * cols, cols, elements);
-        backends::cpu::dense_matmul_scalar(datasets::ElementType::bf16, elements, 1, cols, args.x, args.x_stride,
-                                           args.batch, args.y + row + r, args.y_stride);
-      }
-    }
+    });
   }
 };
 
@@ -77,26 +74,15 @@ struct Multiply {
   StoredMatrix matrix;
   Layout layout;
   void operator()(void*, const backends::MatvecArgs& args) const {
-    const auto [begin, end] = args.rows;
-    const Sections sections(matrix);
-    std::fill(args.y + begin, args.y + end, 0);
-    if (layout.blocks == 0 || begin >= end) return;
-    if (sections.header.models == 0) {
-      backends::cpu::multiply_piece(matrix.elements + begin * layout.cols, 0, (end - begin) * layout.cols, layout.cols,
-                                    args.x, args.y + begin);
-      return;
-    }
-    int8_t* decoded = reinterpret_cast<int8_t*>(args.scratch);
-    for (int64_t row = begin; row < end; row += layout.rows_per_block) {
-      const int64_t block = row / layout.rows_per_block;
-      decode_block<false>(sections, layout, block, decoded);
-      backends::cpu::multiply_piece(decoded, 0, layout.block_rows(block) * layout.cols, layout.cols, args.x,
-                                    args.y + row);
-    }
+    std::fill(args.y + args.rows.begin, args.y + args.rows.end, 0);
+    if (layout.blocks == 0) return;
+    for_each_block(matrix, layout, args.rows, args.scratch, [&](int64_t row, int64_t rows, const int8_t* elements) {
+      backends::cpu::multiply_piece(elements, 0, rows * layout.cols, layout.cols, args.x, args.y + row);
+    });
   }
 };
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
   const Layout layout = layout_of(matrix.shape, matrix.type, *matrix.settings);
   if (matrix.type == datasets::ElementType::i8)
@@ -104,16 +90,16 @@ backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backe
   return {DecodeFloats{matrix, layout},
           {.rows_per_block = layout.rows_per_block, .scratch_bytes = layout.rows_per_block * layout.cols}};
 }
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
   const Layout layout = layout_of(matrix.shape, matrix.type, *matrix.settings);
   return {Multiply{matrix, layout},
           {.rows_per_block = layout.rows_per_block, .scratch_bytes = layout.rows_per_block * layout.cols}};
 }
 
-backends::BoundKernel bind_matmul(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matmul(const backends::Policy&, backends::Layers layers, int batch, backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
-  const MultiplyFloats body{matrix, layout_of(matrix.shape, matrix.type, *matrix.settings)};
+  const MultiplyFloats body{matrix, layout_of(matrix.shape, matrix.type, *matrix.settings), batch};
   return {body,
           {.rows_per_block = body.layout.rows_per_block, .scratch_bytes = body.row_offset() + 2 * body.layout.cols}};
 }

@@ -7,11 +7,11 @@
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <map>
 
 #include "codecs/codec.h"
 #include "codecs/rans_byte_planes/deltas.h"
 #include "codecs/rans_byte_planes/model.h"
+#include "codecs/rans_byte_planes/packing.h"
 
 namespace ecmv::codecs::rans_byte_planes {
 namespace {
@@ -35,18 +35,14 @@ std::vector<Part> parts_of(const Layout& layout, const Header& header, int64_t b
   return {{0, begin, first * layout.cols}, {1, begin + first * layout.cols, (rows - first) * layout.cols}};
 }
 
-struct Exception {
-  int64_t gap = 0;  // elements since the exception before, within the block
-  int delta = 0;
-};
+constexpr int64_t kCostOfByte = int64_t{8} << 16;  // costs are in 2^-16 of a bit
 
-class Encoder {
+// How elements become symbols: forms and models of the parts, and what replaces values without a symbol. Counts the
+// symbols of the matrix twice, the second time with what replaces others.
+class Coding {
  public:
-  // `heads`: the first exceptions of a block stand in its head.
-  Encoder(std::span<const int8_t> elements, const Layout& layout, bool heads, const Choice& choice)
-      : elements_(elements), layout_(layout), heads_(heads), histogram_(modelling::histogram(elements_)) {
-    header_.models = static_cast<uint8_t>(choice.forms.size());
-    header_.first_share = static_cast<uint16_t>(choice.first_share);
+  Coding(std::span<const int8_t> elements, const Layout& layout, const Header& header, const Choice& choice)
+      : elements_(elements), layout_(layout), header_(header), histogram_(modelling::histogram(elements)) {
     for (const Form form : choice.forms) {
       classes_.push_back(rank_values(histogram_, form));
       codes_.push_back(codes_of(form, classes_.back()));
@@ -54,43 +50,30 @@ class Encoder {
     count_symbols(choice.forms);
   }
 
-  void run(CompressedMatrix& out) {
-    for (int64_t block = 0; block < layout_.blocks; ++block) scan_block(block);
-    const Packing packing = pack_exceptions();
-    const uint64_t width = packing.gap_bits + packing.delta_bits, in_head = 8 * kHeadBytes / width;
-    const uint32_t nothing = (uint32_t{1} << width) - 1;
-    std::vector<uint32_t> later;  // entries that no head holds
-    for (const Scanned& scanned : scanned_) {
-      const uint64_t begin = packing.first_entry[scanned.first_exception],
-                     end = packing.first_entry[scanned.end_exception];
-      std::vector<uint32_t> head(packing.entries.begin() + begin,
-                                 packing.entries.begin() + std::min(end, begin + (heads_ ? in_head : 0)));
-      index_.push_back({stream_.size(), scanned.first_raw, later.size()});
-      later.insert(later.end(), packing.entries.begin() + begin + head.size(), packing.entries.begin() + end);
-      head.resize(in_head, nothing);
-      std::vector<std::byte> bytes = packed(head, width);
-      bytes.resize(kHeadBytes, std::byte{0});
-      encode_block(scanned, bytes);
+  const std::vector<Model>& models() const { return models_; }
+  Form form(int model) const { return forms_[model]; }
+  int64_t cost(int model, int symbol) const { return cost_[model][symbol]; }  // in 2^-16 of a bit
+  // The raw bits of a value, as place() puts them.
+  int raw_places(int model, int position, int value) const { return codes_[model][position].raw_places[value + 128]; }
+
+  // The symbols of one step; -1 where a value has no class. Elements past the part count as class 0.
+  void symbols_at(const Part& part, int64_t base, int16_t* symbols) const {
+    std::fill_n(symbols, kGroup, int16_t{0});
+    for (int i = 0; i < forms_[part.model].values; ++i) {
+      const int64_t first = base + i * kGroup, count = std::min<int64_t>(kGroup, part.elements - first);
+      const std::array<int16_t, 256>& bits = codes_[part.model][i].class_bits;
+      for (int64_t lane = 0; lane < count; ++lane) symbols[lane] |= bits[elements_[part.begin + first + lane] + 128];
     }
-    index_.push_back({stream_.size(), raw_.size(), later.size()});
-    std::vector<std::byte> exceptions = packed(later, width);
-    exceptions.resize(exceptions.size() + kExceptionPadding, std::byte{0});
-    std::vector<std::byte> tables(sizeof(Header) + models_.size() * sizeof(Model));
-    std::memcpy(tables.data(), &header_, sizeof header_);
-    if (!models_.empty()) std::memcpy(tables.data() + sizeof header_, models_.data(), models_.size() * sizeof(Model));
-    // What filler takes of the states is what it does not find in the stream.
-    const int64_t filler = filler_cost_ / kCostOfByte,
-                  in_stream = std::min(filler, static_cast<int64_t>(stream_.size()));
-    stream_.resize(stream_.size() + kStreamPadding, 0);
-    // Kernels copy the tables into registers once a part.
-    out.sections.push_back({"tables", Role::table, 64, std::move(tables)});
-    out.sections.push_back({"index", Role::index, 64, bytes_of(index_)});
-    out.sections.push_back({"states", Role::payload, 64, bytes_of(states_), filler - in_stream});
-    out.sections.push_back({"stream", Role::payload, 64, bytes_of(stream_), kStreamPadding + in_stream});
-    out.sections.push_back(
-        {"raw", Role::payload, 64, bytes_of(raw_), static_cast<int64_t>(raw_.size()) - (raw_bits_ + 7) / 8});
-    out.sections.push_back({"exceptions", Role::payload, 64, std::move(exceptions), kExceptionPadding});
-    out.sections.push_back({"elements", Role::payload, 64, {}});
+  }
+
+  // The symbol that stands for values that have none; what it gets wrong becomes exceptions.
+  int replace(const Part& part, int64_t at, std::vector<std::pair<int64_t, int>>& found) const {
+    const Tuple tuple = tuple_at(part, at);
+    const int symbol = cover(part.model, tuple, deltas_).first;
+    for (int i = 0; i < forms_[part.model].values; ++i)
+      if (const int delta = delta_of(part.model, tuple, symbol, i); delta != 0)
+        found.push_back({at + i * kGroup, delta});
+    return symbol;
   }
 
  private:
@@ -111,23 +94,11 @@ class Encoder {
     return codes;
   }
 
-  static constexpr int64_t kCostOfByte = int64_t{8} << 16;  // cost_ counts in 2^-16 of a bit
-
   // Elements that one symbol codes; at the end of a part not all of them exist.
   struct Tuple {
     int values[3] = {};
     bool exists[3] = {};
   };
-
-  // The symbols of one step; -1 where a value has no class. Elements past the part count as class 0.
-  void symbols_at(const Part& part, int64_t base, int16_t* symbols) const {
-    std::fill_n(symbols, kGroup, int16_t{0});
-    for (int i = 0; i < forms_[part.model].values; ++i) {
-      const int64_t first = base + i * kGroup, count = std::min<int64_t>(kGroup, part.elements - first);
-      const std::array<int16_t, 256>& bits = codes_[part.model][i].class_bits;
-      for (int64_t lane = 0; lane < count; ++lane) symbols[lane] |= bits[elements_[part.begin + first + lane] + 128];
-    }
-  }
 
   void count_symbols(const std::vector<Form>& forms) {
     forms_ = forms;
@@ -203,7 +174,7 @@ class Encoder {
     return tuple.exists[i] ? tuple.values[i] - models_[model].value[i][index] : 0;
   }
 
-  // The cheapest symbol for a tuple without one of its own: its bits and those of the exceptions.
+  // The cheapest symbol for a tuple without one of its own: its bits and its exceptions' bits.
   std::pair<int, int64_t> cover(int model, const Tuple& tuple, const DeltaCost& deltas) const {
     int best = -1;
     int64_t best_cost = 0;
@@ -216,11 +187,84 @@ class Encoder {
     return {best, best_cost};
   }
 
+  std::span<const int8_t> elements_;
+  const Layout& layout_;
+  const Header& header_;
+  modelling::Histogram histogram_;
+  std::vector<Form> forms_;
+  std::vector<Classes> classes_;
+  std::vector<std::array<ValueCode, 3>> codes_;
+  std::vector<Model> models_;
+  std::vector<std::array<int64_t, 64>> cost_;
+  DeltaCost deltas_;
+};
+
+class Encoder {
+ public:
+  // `heads`: the first exceptions of a block stand in its head.
+  Encoder(std::span<const int8_t> elements, const Layout& layout, bool heads, const Choice& choice)
+      : elements_(elements),
+        layout_(layout),
+        heads_(heads),
+        header_(header_of(choice)),
+        coding_(elements_, layout_, header_, choice) {}
+
+  void run(CompressedMatrix& out) {
+    for (int64_t block = 0; block < layout_.blocks; ++block) scan_block(block);
+    const Packing packing = pack_exceptions(exceptions_);
+    header_.gap_bits = static_cast<uint8_t>(packing.gap_bits);
+    header_.delta_bits = static_cast<uint8_t>(packing.delta_bits);
+    std::copy(packing.deltas.begin(), packing.deltas.end(), header_.delta);
+    const uint64_t width = packing.gap_bits + packing.delta_bits, in_head = 8 * kHeadBytes / width;
+    const uint32_t nothing = (uint32_t{1} << width) - 1;
+    std::vector<uint32_t> later;  // entries that no head holds
+    for (const Scanned& scanned : scanned_) {
+      const uint64_t begin = packing.first_entry[scanned.first_exception],
+                     end = packing.first_entry[scanned.end_exception];
+      std::vector<uint32_t> head(packing.entries.begin() + begin,
+                                 packing.entries.begin() + std::min(end, begin + (heads_ ? in_head : 0)));
+      index_.push_back({stream_.size(), scanned.first_raw, later.size()});
+      later.insert(later.end(), packing.entries.begin() + begin + head.size(), packing.entries.begin() + end);
+      head.resize(in_head, nothing);
+      std::vector<std::byte> bytes = packed(head, width);
+      bytes.resize(kHeadBytes, std::byte{0});
+      encode_block(scanned, bytes);
+    }
+    index_.push_back({stream_.size(), raw_.size(), later.size()});
+    std::vector<std::byte> exceptions = packed(later, width);
+    exceptions.resize(exceptions.size() + kExceptionPadding, std::byte{0});
+    const std::vector<Model>& models = coding_.models();
+    std::vector<std::byte> tables(sizeof(Header) + models.size() * sizeof(Model));
+    std::memcpy(tables.data(), &header_, sizeof header_);
+    if (!models.empty()) std::memcpy(tables.data() + sizeof header_, models.data(), models.size() * sizeof(Model));
+    // What filler takes of the states is what it does not find in the stream.
+    const int64_t filler = filler_cost_ / kCostOfByte,
+                  in_stream = std::min(filler, static_cast<int64_t>(stream_.size()));
+    stream_.resize(stream_.size() + kStreamPadding, 0);
+    // Kernels copy the tables into registers once a part.
+    out.sections.push_back({"tables", Role::table, 64, std::move(tables)});
+    out.sections.push_back({"index", Role::index, 64, bytes_of(index_)});
+    out.sections.push_back({"states", Role::payload, 64, bytes_of(states_), filler - in_stream});
+    out.sections.push_back({"stream", Role::payload, 64, bytes_of(stream_), kStreamPadding + in_stream});
+    out.sections.push_back(
+        {"raw", Role::payload, 64, bytes_of(raw_), static_cast<int64_t>(raw_.size()) - (raw_bits_ + 7) / 8});
+    out.sections.push_back({"exceptions", Role::payload, 64, std::move(exceptions), kExceptionPadding});
+    out.sections.push_back({"elements", Role::payload, 64, {}});
+  }
+
+ private:
+  static Header header_of(const Choice& choice) {
+    Header header{};
+    header.models = static_cast<uint8_t>(choice.forms.size());
+    header.first_share = static_cast<uint16_t>(choice.first_share);
+    return header;
+  }
+
   // One part: symbols in the order of decoding, raw bits, exceptions.
   void scan_part(const Part& part, int64_t block_begin, std::vector<uint8_t>& symbols, int64_t& last_exception) {
     const int m = part.model;
-    const Form form = forms_[m];
-    const Model& model = models_[m];
+    const Form form = coding_.form(m);
+    const Model& model = coding_.models()[m];
     Placement placements[kSteps][3];
     for (int step = 0; step < kSteps; ++step)
       for (int i = 0; i < form.values; ++i) placements[step][i] = place(form.values, form.raw_bits, step, i);
@@ -233,23 +277,23 @@ class Encoder {
       for (int step = 0; step < kSteps; ++step) {
         const int64_t first = base + int64_t{step} * form.values * kGroup;
         int16_t own[kGroup];
-        symbols_at(part, first, own);
+        coding_.symbols_at(part, first, own);
         for (int i = 0; i < form.values; ++i) {
           const int64_t begin = first + i * kGroup, count = std::min<int64_t>(kGroup, part.elements - begin);
           for (int n = 0; n < placements[step][i].count; ++n) {
             const Piece piece = placements[step][i].pieces[n];
             uint8_t* to = raw_.data() + raw_base + piece.vector * kGroup;
             for (int64_t lane = 0; lane < count; ++lane) {
-              const int bits = codes_[m][i].raw_places[elements_[part.begin + begin + lane] + 128] & piece.mask;
+              const int bits = coding_.raw_places(m, i, elements_[part.begin + begin + lane]) & piece.mask;
               to[lane] |= static_cast<uint8_t>(piece.shift >= 0 ? bits << piece.shift : bits >> -piece.shift);
             }
           }
         }
         for (int lane = 0; lane < kGroup; ++lane) {
           int symbol = own[lane];
-          if (symbol < 0 || model.frequency[symbol] == 0) symbol = replace(part, first + lane, found);
+          if (symbol < 0 || model.frequency[symbol] == 0) symbol = coding_.replace(part, first + lane, found);
           symbols.push_back(static_cast<uint8_t>(symbol));
-          if (first + lane >= part.elements) filler_cost_ += cost_[m][symbol];
+          if (first + lane >= part.elements) filler_cost_ += coding_.cost(m, symbol);
         }
       }
       std::sort(found.begin(), found.end());
@@ -259,16 +303,6 @@ class Encoder {
         last_exception = in_block;
       }
     }
-  }
-
-  // The symbol that stands for values that have none; what it gets wrong becomes exceptions.
-  int replace(const Part& part, int64_t at, std::vector<std::pair<int64_t, int>>& found) const {
-    const Tuple tuple = tuple_at(part, at);
-    const int symbol = cover(part.model, tuple, deltas_).first;
-    for (int i = 0; i < forms_[part.model].values; ++i)
-      if (const int delta = delta_of(part.model, tuple, symbol, i); delta != 0)
-        found.push_back({at + i * kGroup, delta});
-    return symbol;
   }
 
   // What a block becomes before its symbols are coded.
@@ -292,14 +326,15 @@ class Encoder {
   // The decoder ends in the states that this begins with. 256 + byte instead of 256 costs 0.6 bits a state and
   // stores 8.
   void encode_block(const Scanned& scanned, const std::vector<std::byte>& head) {
+    const std::vector<Model>& models = coding_.models();
     const std::vector<uint8_t>(&symbols)[kMaxModels] = scanned.symbols;
     std::vector<uint32_t> states(kFormatLanes);
     for (int i = 0; i < kFormatLanes; ++i) states[i] = kSlots + static_cast<uint32_t>(head[i]);
     std::vector<uint8_t> reversed;
-    for (int m = static_cast<int>(models_.size()) - 1; m >= 0; --m)
+    for (int m = static_cast<int>(models.size()) - 1; m >= 0; --m)
       for (size_t n = symbols[m].size(); n-- > 0;) {
-        const uint32_t symbol = symbols[m][n], f = models_[m].frequency[symbol],
-                       start = static_cast<uint8_t>(-models_[m].minus_start[symbol]);
+        const uint32_t symbol = symbols[m][n], f = models[m].frequency[symbol],
+                       start = static_cast<uint8_t>(-models[m].minus_start[symbol]);
         uint32_t& state = states[n % kFormatLanes];
         if (state >= f * 256) {
           reversed.push_back(static_cast<uint8_t>(state));
@@ -312,97 +347,11 @@ class Encoder {
     for (uint32_t state : states) states_.push_back(static_cast<uint8_t>(state));
   }
 
-  // Exceptions as entries of a gap and a delta's number. If there are more deltas than numbers, the rare ones are sums;
-  // the widest gap only moves on.
-  struct Packing {
-    bool possible = false;
-    int gap_bits = 0, delta_bits = 0;
-    std::array<int16_t, kDeltas> deltas{};
-    std::vector<uint32_t> entries;
-    std::vector<uint64_t> first_entry;  // by exception, and the end
-    uint64_t bits() const { return entries.size() * static_cast<uint64_t>(gap_bits + delta_bits); }
-  };
-  Packing pack_with(int gap_bits, int delta_bits, const std::vector<std::pair<int64_t, int>>& order) const {
-    Packing out;
-    out.gap_bits = gap_bits;
-    out.delta_bits = delta_bits;
-    const size_t numbers = size_t{1} << delta_bits;
-    std::vector<int> numbered;
-    for (const auto& [count, delta] : order)
-      if (numbered.size() < numbers) numbered.push_back(delta);
-    DeltaSums sums(numbered);
-    if (!sums.reach(order) && numbers >= kAnySum.size()) {
-      numbered.assign(kAnySum.begin(), kAnySum.end());
-      for (const auto& [count, delta] : order)
-        if (numbered.size() < numbers && std::find(numbered.begin(), numbered.end(), delta) == numbered.end())
-          numbered.push_back(delta);
-      sums = DeltaSums(numbered);
-    }
-    if (!sums.reach(order)) return out;
-    out.possible = true;
-    for (size_t i = 0; i < numbered.size(); ++i) out.deltas[i] = static_cast<int16_t>(numbered[i]);
-
-    const int64_t widest = (int64_t{1} << gap_bits) - 1;
-    const auto enter = [&](int64_t gap, size_t number) {
-      out.entries.push_back(static_cast<uint32_t>(gap | number << gap_bits));
-    };
-    for (const Exception& exception : exceptions_) {
-      out.first_entry.push_back(out.entries.size());
-      int64_t gap = exception.gap;
-      for (; gap >= widest; gap -= widest) enter(widest, 0);
-      for (int delta = exception.delta; delta != 0;) {
-        const int number = sums.last_number(delta);
-        enter(gap, number);
-        gap = 0;
-        delta -= numbered[number];
-      }
-    }
-    out.first_entry.push_back(out.entries.size());
-    return out;
-  }
-
-  // The shortest packing.
-  Packing pack_exceptions() {
-    std::map<int, int64_t> counts;
-    for (const Exception& e : exceptions_) ++counts[e.delta];
-    std::vector<std::pair<int64_t, int>> order;  // most frequent first
-    for (const auto& [delta, count] : counts) order.push_back({-count, delta});
-    std::sort(order.begin(), order.end());
-    // With enough bits every delta has a number.
-    const int all = std::clamp(static_cast<int>(std::bit_width(std::max<size_t>(order.size(), 1) - 1)), kMinDeltaBits,
-                               kMaxDeltaBits);
-    Packing best;
-    for (int delta_bits = kMinDeltaBits; delta_bits <= all; ++delta_bits)
-      for (int gap_bits = kMinGapBits; gap_bits <= kMaxGapBits; ++gap_bits) {
-        Packing packing = pack_with(gap_bits, delta_bits, order);
-        if (packing.possible && (!best.possible || packing.bits() < best.bits())) best = std::move(packing);
-      }
-    header_.gap_bits = static_cast<uint8_t>(best.gap_bits);
-    header_.delta_bits = static_cast<uint8_t>(best.delta_bits);
-    std::copy(best.deltas.begin(), best.deltas.end(), header_.delta);
-    return best;
-  }
-
-  // Numbers of `width` bits, from the lowest bit up.
-  static std::vector<std::byte> packed(const std::vector<uint32_t>& entries, uint64_t width) {
-    std::vector<std::byte> bytes((entries.size() * width + 7) / 8, std::byte{0});
-    uint64_t bit = 0;
-    for (uint32_t entry : entries)
-      for (uint64_t i = 0; i < width; ++i, ++bit) bytes[bit / 8] |= static_cast<std::byte>((entry >> i & 1) << bit % 8);
-    return bytes;
-  }
-
   std::span<const int8_t> elements_;
   Layout layout_;
   bool heads_;
-  modelling::Histogram histogram_;
-  Header header_{};
-  std::vector<Form> forms_;
-  std::vector<Classes> classes_;
-  std::vector<std::array<ValueCode, 3>> codes_;
-  std::vector<Model> models_;
-  std::vector<std::array<int64_t, 64>> cost_;
-  DeltaCost deltas_;
+  Header header_;
+  Coding coding_;
   std::vector<BlockIndex> index_;
   int64_t raw_bits_ = 0;     // of elements that exist
   int64_t filler_cost_ = 0;  // of symbols that only fill up a part's last round, as in cost_
@@ -422,7 +371,7 @@ CompressedMatrix store_raw(datasets::MatrixView matrix, std::span<const int8_t> 
   return out;
 }
 
-// `bytes`: what is coded of the matrix, one an element.
+// `bytes`: the coded part of the matrix, one an element.
 CompressedMatrix encode_bytes(datasets::MatrixView matrix, std::span<const int8_t> bytes, const Settings& settings) {
   const Layout layout = layout_of(matrix.shape, matrix.type, settings);
   const std::string& prob_bits = settings.text("prob_bits");

@@ -1,7 +1,7 @@
 // The stored bytes of rans_byte_planes, shared by encoder, reference and kernels. A symbol names the classes of 1, 2 or
 // 3 neighbouring vectors of 64 elements; which element of its class is meant stands in raw bits. Symbols are coded by
 // 512 interleaved rANS states of 16 bits (M = L = 256, bytes), kept as a plane of high bytes and a plane of low bytes.
-// Of bf16 matrices the exponents are coded so, as a matrix of int8; signs and mantissas are stored beside them.
+// The exponents of bf16 matrices are coded so, as a matrix of int8; signs and mantissas are stored beside them.
 // The drawing is in README.md.
 #pragma once
 
@@ -26,12 +26,12 @@ inline constexpr int kHeadBytes = kFormatLanes;  // the first exceptions of a bl
 inline constexpr int kStreamPadding = 64;        // a kernel loads 64 bytes and uses what a step consumes
 
 enum SectionNumber { kTables, kIndex, kStates, kStream, kRaw, kExceptions, kElements, kSectionCount };
-// Of bf16 there is one more: a byte of each element's mantissa and, lowest, sign.
+// bf16 has one more: a byte of each element's mantissa and, lowest, sign.
 inline constexpr int kFractions = kSectionCount;
 inline constexpr int kFractionPadding = 64;  // a kernel loads 64 bytes from any element on
 
-// Slots that are known to hold the same symbol, so that fewer operations find it: 2i and 2i + 1 (all frequencies are even: 7
-// probability bits), or 4i .. 4i + 3 of the first kFourSlots.
+// Slots that are known to hold the same symbol, so that fewer operations find it: 2i and 2i + 1 (all frequencies are
+// even: 7 probability bits), or 4i .. 4i + 3 of the first kFourSlots.
 enum Runs : uint8_t { kAnyRuns, kTwos, kFours, kRunsCount };
 inline constexpr int kFourSlots = 192;
 
@@ -167,8 +167,8 @@ constexpr int extract(int value, int mask) {
   return out;
 }
 
-// A bf16 as the int8 that is coded, its exponent - 128, and the byte beside it: the exponent above this byte is the element
-// turned by one bit, which costs a kernel one operation for 32 elements.
+// A bf16 as the int8 that is coded, its exponent - 128, and the byte beside it: the exponent above this byte is the
+// element turned by one bit, which costs a kernel one operation for 32 elements.
 constexpr int8_t coded_exponent(uint16_t element) { return static_cast<int8_t>((element >> 7 & 255) - 128); }
 constexpr uint8_t fraction(uint16_t element) { return static_cast<uint8_t>(element << 1 | element >> 15); }
 constexpr uint16_t bf16_of(int8_t exponent, uint8_t fraction) {

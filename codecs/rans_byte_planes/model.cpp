@@ -115,7 +115,7 @@ double cost_of(const std::array<uint64_t, 64>& counts, const Order& order, const
   return cost;
 }
 
-// Of the lists of symbols that get slots the cheapest.
+// The cheapest of the lists of symbols that get slots.
 Frequencies best_list(const std::array<uint64_t, 64>& counts, const Order& order, int used, int slots, int cap) {
   Frequencies best;
   for (int kept = used; kept >= 1; --kept) {
@@ -128,8 +128,8 @@ Frequencies best_list(const std::array<uint64_t, 64>& counts, const Order& order
   return best;
 }
 
-// The same with the most frequent symbols in the first kFourSlots slots, in steps of four; near the list `any`, which has none.
-// 0 in_fours where there are too few symbols to fill both parts.
+// The same with the most frequent symbols in the first kFourSlots slots, in steps of four; near the list `any`, which
+// has none. 0 in_fours where there are too few symbols to fill both parts.
 Frequencies best_fours(const std::array<uint64_t, 64>& counts, const Order& order, int used, const Frequencies& any) {
   constexpr int kStepsOfFour = kFourSlots / 4, kOthers = kSlots - kFourSlots, kKeptLess = 4, kKeptMore = 2, kNear = 2;
   uint64_t total = 0, before = 0;
@@ -184,7 +184,8 @@ Frequencies best_frequencies(const std::array<uint64_t, 64>& counts, int runs) {
   return fours.in_fours > 0 ? fours : any;
 }
 
-// Expected bits an element of a form if elements are independent, and cycles an element vector (Zen 4 but for fours, NOTES.md).
+// Expected bits an element of a form if elements are independent, and cycles an element vector (Zen 4 but for fours,
+// NOTES.md).
 struct Estimate {
   Form form;
   double bits = 0, cycles = 0;
@@ -206,14 +207,15 @@ Estimate estimate(const modelling::Histogram& histogram, uint64_t total, Form fo
   const Frequencies frequencies = best_frequencies(counts, form.runs);
   if (form.runs == kFours && frequencies.in_fours == 0) form.runs = kAnyRuns;
   Estimate out{.form = form};
-  // rANS with L = M loses about 0.006 bits a symbol (0.011 where one value is coded); what stands for runs makes the sizes at sigma 4
-  // come out. States are 1 KiB a block.
+  // rANS with L = M loses about 0.006 bits a symbol (0.011 where one value is coded); what stands for runs makes the
+  // sizes at sigma 4 come out. States are 1 KiB a block.
   constexpr double kPrecision[kRunsCount][2] = {{0.005, 0.010}, {0.001, 0.001}, {0.002, 0.004}};
   out.bits =
       frequencies.cost / (65536.0 * 4294967296.0 * k) + form.raw_bits + kPrecision[form.runs][k == 1] / k +
       17.0 * static_cast<double>(outside) / static_cast<double>(total) +
       2.0 * 8.0 * kFormatLanes / static_cast<double>(std::min<uint64_t>(total, static_cast<uint64_t>(block_elements)));
-  // Fours take as many operations as 8 bits on Zen 4 and fewer elsewhere: a little less, so that they win where they are as small.
+  // Fours take as many operations as 8 bits on Zen 4 and fewer elsewhere: a little less, so that they win where they
+  // are as small.
   constexpr double kCycles[4][kRunsCount] = {{}, {12.7, 11.6, 12.6}, {8.6, 7.5, 8.5}, {7.0, 6.4, 6.9}};
   const int bits = index_bits(form);
   out.cycles = kCycles[k][form.runs] + (k == 1 && form.raw_bits > 0 ? 1.5 : 0) +
@@ -298,8 +300,8 @@ Model make_model(const modelling::Histogram& histogram, Form form, const std::ar
   model.form = form;
   const Frequencies frequencies = best_frequencies(symbol_counts, form.runs);
   if (form.runs == kFours && frequencies.in_fours == 0) model.form.runs = kAnyRuns;
-  // Frequent symbols first. Any other order of those in fours, and of the others, would do: by simulation orders differ by less
-  // than 0.0003 bits a symbol (NOTES.md).
+  // Frequent symbols first. Any other order of those in fours, and of the others, would do: by simulation orders differ
+  // by less than 0.0003 bits a symbol (NOTES.md).
   Order order = by_falling_count(symbol_counts);
   const auto more = [&](int a, int b) { return frequencies.f[a] > frequencies.f[b]; };
   const auto ones = order.begin() + frequencies.in_fours;

@@ -41,8 +41,8 @@ struct Classes {
 };
 Classes rank_values(const modelling::Histogram& histogram, Form form);
 
-// Tables for symbols that occur that often. Symbols too rare to deserve a slot get frequency 0. Where there are too few symbols
-// for the runs of `form`, the model's form has none.
+// Tables for symbols that occur that often. Symbols too rare to deserve a slot get frequency 0. Where there are too few
+// symbols for the runs of `form`, the model's form has none.
 Model make_model(const modelling::Histogram& histogram, Form form, const std::array<uint64_t, 64>& symbol_counts);
 
 // log2(value) in units of 2^-16, the same on every platform; value >= 1.

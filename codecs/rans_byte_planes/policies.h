@@ -18,7 +18,8 @@ inline constexpr PlanesPolicy kPlanesPolicies[] = {{{"prefetch2k"}, 2048, false}
                                                    {{"halves_prefetch2k"}, 2048, true},
                                                    {{"halves_prefetch4k"}, 4096, true}};
 
-// Products of bf16: how tokens are multiplied (one and two of `pairs` as `widened`, of `tiles` as `pair_dots`), and which lanes share a register.
+// Products of bf16: how tokens are multiplied (one and two tokens of `pairs` as `widened`, of `amx` as `avx512_bf16`),
+// and which lanes share a register.
 struct FloatPolicy : backends::Policy {
   backends::cpu::PanelForm form;
   bool halves;
@@ -27,10 +28,10 @@ inline constexpr FloatPolicy kFloatPolicies[] = {{{"widened"}, backends::cpu::Pa
                                                  {{"halves_widened"}, backends::cpu::PanelForm::widened, true}};
 inline constexpr FloatPolicy kBf16Policies[] = {{{"widened"}, backends::cpu::PanelForm::widened, false},
                                                 {{"pairs"}, backends::cpu::PanelForm::pairs, false},
-                                                {{"pair_dots"}, backends::cpu::PanelForm::pair_dots, false},
-                                                {{"tiles"}, backends::cpu::PanelForm::tiles, false},
+                                                {{"avx512_bf16"}, backends::cpu::PanelForm::avx512_bf16, false},
+                                                {{"amx"}, backends::cpu::PanelForm::amx, false},
                                                 {{"halves_pairs"}, backends::cpu::PanelForm::pairs, true},
-                                                {{"halves_pair_dots"}, backends::cpu::PanelForm::pair_dots, true},
-                                                {{"halves_tiles"}, backends::cpu::PanelForm::tiles, true}};
+                                                {{"halves_avx512_bf16"}, backends::cpu::PanelForm::avx512_bf16, true},
+                                                {{"halves_amx"}, backends::cpu::PanelForm::amx, true}};
 
 }  // namespace ecmv::codecs::rans_byte_planes

@@ -97,7 +97,8 @@ struct Multiply {
       int32_t* y = args.y + begin;
       const int8_t* elements = matrix.elements + begin * cols;
       if (!cpu::kDotIsBiased) std::fill(args.y + begin, args.y + end, 0);
-      // MultiplyPieces may read a vector past the elements, so the last rows go through scratch, as many as a vector has.
+      // MultiplyPieces may read a vector past the elements, so the last rows go through scratch, as many as a vector
+      // has.
       const int64_t rows = end - begin, last_rows = std::min(rows, ScratchRows(cols)), first_rows = rows - last_rows;
       cpu::MultiplyPieces<1>(elements, 0, 0, first_rows * cols, cols, x, &y);
       int8_t* last = reinterpret_cast<int8_t*>(args.scratch);
@@ -150,6 +151,7 @@ struct MultiplyFloats {
   StoredMatrix matrix;
   Layout layout;
   backends::cpu::PanelForm form;
+  int batch;
 
   int64_t tile_bytes() const { return (2 * backends::cpu::kPanelSumRows * layout.cols + 63) / 64 * 64; }
   // Those of one or two tokens take at most 16 bytes a column and some vectors.
@@ -161,13 +163,13 @@ struct MultiplyFloats {
     const auto [begin, end] = args.rows;
     if (begin >= end) return;
     if (layout.cols == 0) {
-      for (int t = 0; t < args.batch; ++t) std::fill_n(args.y + t * args.y_stride + begin, end - begin, 0.0f);
+      for (int t = 0; t < batch; ++t) std::fill_n(args.y + t * args.y_stride + begin, end - begin, 0.0f);
       return;
     }
 #if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX3_ZEN4 || HWY_TARGET == HWY_AVX3_SPR
-    const bool dots = form == backends::cpu::PanelForm::pair_dots || form == backends::cpu::PanelForm::tiles;
-    if (args.batch > backends::cpu::kFewTokens) return Many(args);
-    if (args.batch == 2) return dots ? Few<PairDots, 2>(args) : Few<Widened, 2>(args);
+    const bool dots = form == backends::cpu::PanelForm::avx512_bf16 || form == backends::cpu::PanelForm::amx;
+    if (batch > backends::cpu::kFewTokens) return Many(args);
+    if (batch == 2) return dots ? Few<PairDots, 2>(args) : Few<Widened, 2>(args);
     return dots ? Few<PairDots, 1>(args) : Few<Widened, 1>(args);
 #endif
   }
@@ -176,15 +178,15 @@ struct MultiplyFloats {
   template <class Form, int kTokens>
   void Few(const backends::MatmulArgs& args) const {
     float* tokens = reinterpret_cast<float*>(args.scratch + tile_bytes());
-    Form::Prepare(args, layout.cols, tokens);
+    Form::Prepare(args, kTokens, layout.cols, tokens);
     FewTokens<Form, kTokens> product{tokens, layout.cols, args.y + args.rows.begin, args.y_stride};
     product.Clear();
     UseBlocks(args.rows, FewTokens<Form, kTokens>::Use, &product);
   }
   void Many(const backends::MatmulArgs& args) const {
     std::byte* tokens = args.scratch + tile_bytes();
-    backends::cpu::pack_tokens(form, args, layout.cols, tokens);
-    ManyTokens product{form, tokens, args.scratch, layout.cols, args, args.y + args.rows.begin};
+    backends::cpu::pack_tokens(form, args, batch, layout.cols, tokens);
+    ManyTokens product{form, tokens, args.scratch, layout.cols, batch, args.y + args.rows.begin, args.y_stride};
     UseBlocks(args.rows, ManyTokens::Use, &product);
     product.Multiply();
   }
@@ -203,16 +205,17 @@ backends::BoundKernel Bind(const CompressedView& matrix, int64_t ahead, int64_t 
   return {Body{matrix, layout, ahead}, {.rows_per_block = layout.rows_per_block, .scratch_bytes = scratch_bytes}};
 }
 template <class Order>
-backends::BoundKernel BindFloats(const CompressedView& matrix, backends::cpu::PanelForm form) {
+backends::BoundKernel BindFloats(const CompressedView& matrix, backends::cpu::PanelForm form, int batch) {
   const Layout layout = layout_of(matrix.shape, matrix.type, *matrix.settings);
-  const MultiplyFloats<Order> body{matrix, layout, form};
+  const MultiplyFloats<Order> body{matrix, layout, form, batch};
   return {body,
           {.rows_per_block = layout.rows_per_block,
            .scratch_bytes = body.scratch_bytes(),
            .rounding = backends::cpu::panel_rounding(form)}};
 }
-backends::BoundKernel BindMatmul(const CompressedView& matrix, const FloatPolicy& policy) {
-  return policy.halves ? BindFloats<Halves>(matrix, policy.form) : BindFloats<Quarters>(matrix, policy.form);
+backends::BoundKernel BindMatmul(const CompressedView& matrix, const FloatPolicy& policy, int batch) {
+  return policy.halves ? BindFloats<Halves>(matrix, policy.form, batch)
+                       : BindFloats<Quarters>(matrix, policy.form, batch);
 }
 backends::BoundKernel BindDecode(const CompressedView& matrix, const PlanesPolicy& policy) {
   if (matrix.type == datasets::ElementType::bf16) {
@@ -259,40 +262,31 @@ std::string refuses_matmul(const CompressedView& matrix, const backends::DeviceI
   return reason.empty() ? backends::cpu::why_not(policy.as<FloatPolicy>().form) : reason;
 }
 
-backends::BoundKernel bind_decode(const backends::Policy& policy, std::span<const backends::Layer> layers,
-                                  backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy& policy, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindDecode)(*layers[0].matrix, policy.as<PlanesPolicy>());
 }
-backends::BoundKernel bind_matvec(const backends::Policy& policy, std::span<const backends::Layer> layers,
-                                  backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy& policy, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix, policy.as<PlanesPolicy>());
 }
 
-backends::BoundKernel bind_matmul(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_matmul(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place&) {
-  return HWY_DYNAMIC_DISPATCH(BindMatmul)(*layers[0].matrix, policy.as<FloatPolicy>());
+  return HWY_DYNAMIC_DISPATCH(BindMatmul)(*layers[0].matrix, policy.as<FloatPolicy>(), batch);
 }
 
+using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode,
-     .variant = "planes",
-     .policies = kPlanesPolicies,
-     .refuses = refuses,
-     .bind = bind_decode},
-    {.op = backends::Op::matvec,
+    {.op = Op::decode, .variant = "planes", .policies = kPlanesPolicies, .refuses = refuses, .bind = bind_decode},
+    {.op = Op::matvec,
      .variant = "planes",
      .policies = kPlanesPolicies,
      .refuses = refuses_matvec,
      .bind = bind_matvec},
-    {.op = backends::Op::matmul,
-     .variant = "planes",
-     .policies = kFloatPolicies,
-     .refuses = refuses_matmul,
-     .bind = bind_matmul},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul, .variant = "planes", .policies = kFloatPolicies, .refuses = refuses_matmul, .bind = bind_matmul},
+    {.op = Op::matmul,
      .variant = "planes",
      .policies = kBf16Policies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .refuses = refuses_matmul,
      .bind = bind_matmul},
 };

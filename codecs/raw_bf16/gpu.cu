@@ -1,18 +1,15 @@
-// GPU kernels of raw_bf16: the dense product of backends/gpu/products/dense_matmul.h in several forms, the copy, and beside them
-// `blas`, the product of matrices of the platform's library, which takes both factors as bf16: tokens are rounded to it
-// first. Rows that do not begin at multiples of 16 bytes are multiplied element by element.
-#include "backends/gpu/copy_bytes.h"
+// GPU kernels of raw_bf16: the dense product of backends/gpu/products/dense_matmul.h in several forms, the copy, and
+// beside them `blas`, the product of matrices of the platform's library, which takes both factors as bf16: tokens are
+// rounded to it first. Rows that do not begin at multiples of 16 bytes are multiplied element by element.
 #include "backends/gpu/host/blas.h"
 #include "backends/gpu/products/dense_matmul.h"
-#include "backends/gpu/products/token_matmul.h"
-#include "codecs/raw_bf16/format.h"
+#include "codecs/modelling/plain_gpu.h"
 
 namespace ecmv::codecs::raw_bf16::ECMV_GPU_NAMESPACE {
 namespace {
 
 namespace gpu = backends::gpu;
-
-constexpr int kThreadsOfBlock = 256;  // of the rounding
+namespace plain = modelling::ECMV_GPU_NAMESPACE;
 
 // To the nearest bf16, of two equally near ones the even one; tokens are finite.
 ECMV_GPU_KERNEL void round_tokens(gpu::Pointer<const float> from, gpu::Pointer<uint16_t> to, int64_t count) {
@@ -22,64 +19,56 @@ ECMV_GPU_KERNEL void round_tokens(gpu::Pointer<const float> from, gpu::Pointer<u
   to[i] = static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-int64_t blocks_of(int64_t threads) { return (threads + kThreadsOfBlock - 1) / kThreadsOfBlock; }
-
-using Layers = std::span<const backends::Layer>;
-
-backends::BoundKernel bind_copy(const backends::Policy&, Layers layers, backends::Place&) {
-  const backends::CompressedView& matrix = *layers[0].matrix;
-  return gpu::CopyElements{matrix.sections[kElements].bytes.data(), 2 * matrix.shape.elements()};
-}
+using backends::Layers;
+using Launch = void(const gpu::DenseMatrix&, void* stream, const backends::MatmulArgs&, int batch);
 
 // Tokens in registers: as many as the batch has, 8 at most. Where they take many registers, fewer waves fit.
 template <typename Chunk, int kWaves, int kLoads, int kRows, int kResident>
-void launch_form(const gpu::DenseMatrix& matrix, void* stream, const backends::MatmulArgs& args) {
+Launch* launch_of(int batch) {
   constexpr int kFewer = kResident < 16 ? kResident : 16;
-  if (args.batch == 1)
-    return gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 1, kResident>(matrix, stream, args);
-  if (args.batch == 2)
-    return gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 2, kFewer>(matrix, stream, args);
-  if (args.batch <= 4)
-    return gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 4, kFewer>(matrix, stream, args);
-  gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 8, kFewer>(matrix, stream, args);
+  if (batch == 1) return gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 1, kResident>;
+  if (batch == 2) return gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 2, kFewer>;
+  if (batch <= 4) return gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 4, kFewer>;
+  return gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 8, kFewer>;
 }
 
 // Waves a block (8 where nothing is said), rows a wave, loads a lane and row, 8 bytes each where narrow; early: begins
-// to load while the layer before ends, where the device can.
-struct TunedPolicy : backends::Policy {
-  void (*launch)(const gpu::DenseMatrix&, void* stream, const backends::MatmulArgs&);
+// to load while the layer before ends, where the device can. Each is the fastest for some batch on an H200; cuBLAS is
+// it for six of ten.
+struct MatmulPolicy : backends::Policy {
+  Launch* (*launch_of)(int batch);
   bool early;
 };
-constexpr TunedPolicy kTunedPolicies[] = {
-    {{"rows4_loads1_early"}, launch_form<gpu::uint4, 8, 1, 4, 24>, true},
-    {{"waves16_rows2_loads4_early"}, launch_form<gpu::uint4, 16, 4, 2, 32>, true},
-    {{"narrow_rows4_loads4_early"}, launch_form<gpu::uint2, 8, 4, 4, 24>, true},
-    {{"narrow_rows8_loads1_early"}, launch_form<gpu::uint2, 8, 1, 8, 16>, true},
-    {{"rows2_loads4"}, launch_form<gpu::uint4, 8, 4, 2, 24>, false},
+constexpr MatmulPolicy kTunedPolicies[] = {
+    {{"rows4_loads1_early"}, launch_of<gpu::uint4, 8, 1, 4, 24>, true},
+    {{"waves16_rows2_loads4_early"}, launch_of<gpu::uint4, 16, 4, 2, 32>, true},
+    {{"narrow_rows4_loads4_early"}, launch_of<gpu::uint2, 8, 4, 4, 24>, true},
 };
 
 struct Tuned {
   gpu::DenseMatrix matrix;
-  decltype(TunedPolicy::launch) launch;
-  void operator()(void* stream, const backends::MatmulArgs& args) const { launch(matrix, stream, args); }
+  Launch* launch;
+  int batch;
+  void operator()(void* stream, const backends::MatmulArgs& args) const { launch(matrix, stream, args, batch); }
 };
 
-backends::BoundKernel bind_tuned(const backends::Policy& policy, Layers layers, backends::Place& place) {
-  const auto& tuned = policy.as<TunedPolicy>();
+backends::BoundKernel bind_tuned(const backends::Policy& policy, Layers layers, int batch, backends::Place& place) {
+  const auto& tuned = policy.as<MatmulPolicy>();
   const backends::CompressedView& matrix = *layers[0].matrix;
-  return Tuned{gpu::dense_matrix(matrix, matrix.sections[kElements].bytes.data(), place.device(), tuned.early),
-               tuned.launch};
+  return Tuned{gpu::dense_matrix(matrix, modelling::plain_elements<std::byte>(matrix), place.device(), tuned.early),
+               tuned.launch_of(batch), batch};
 }
 
 // The scratch holds the workspace, then the rounded tokens.
 struct Blas {
   const uint16_t* elements;
   datasets::Shape shape;
+  int batch;
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    const int64_t count = args.batch * args.x_stride;
+    const int64_t count = batch * args.x_stride;
     auto* rounded = reinterpret_cast<uint16_t*>(args.scratch + gpu::kBlasWorkspaceBytes);
-    gpu::launch(round_tokens, {blocks_of(count), kThreadsOfBlock, 0}, stream, args.x, rounded, count);
-    gpu::blas_product(elements, shape, rounded, args.x_stride, args.batch, args.y, {args.scratch, stream});
+    gpu::launch(round_tokens, plain::a_thread_each(count), stream, args.x, rounded, count);
+    gpu::blas_product(elements, shape, rounded, args.x_stride, batch, args.y, {args.scratch, stream});
   }
 };
 
@@ -94,10 +83,10 @@ std::string blas_refuses(const backends::CompressedView& matrix, const backends:
 
 // A token's bf16 is off by half of its last of eight bits; matrix units cut where they add, so each addition counts
 // twice.
-backends::BoundKernel bind_blas(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_blas(const backends::Policy&, Layers layers, int batch, backends::Place&) {
   const datasets::Shape shape = layers[0].matrix->shape;
-  return {Blas{elements_of(*layers[0].matrix), shape},
-          {.scratch_bytes = gpu::kBlasWorkspaceBytes + 2 * backends::kMaxBatch * (shape.cols + 32),
+  return {Blas{modelling::plain_elements<uint16_t>(*layers[0].matrix), shape, batch},
+          {.scratch_bytes = gpu::kBlasWorkspaceBytes + 2 * batch * (shape.cols + 32),
            .rounding = {.more_roundings = static_cast<int>(shape.cols), .narrowing = 0x1p-8}}};
 }
 
@@ -105,47 +94,29 @@ backends::BoundKernel bind_blas(const backends::Policy&, Layers layers, backends
 struct BlasTokens {
   const uint16_t* elements;
   datasets::Shape shape;
+  int batch;
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    gpu::blas_product(elements, shape, args.x_bf16, args.x_stride, args.batch, args.y, {args.scratch, stream});
+    gpu::blas_product(elements, shape, args.x_bf16, args.x_stride, batch, args.y, {args.scratch, stream});
   }
 };
-backends::BoundKernel bind_blas_tokens(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_blas_tokens(const backends::Policy&, Layers layers, int batch, backends::Place&) {
   const datasets::Shape shape = layers[0].matrix->shape;
-  return {BlasTokens{elements_of(*layers[0].matrix), shape},
+  return {BlasTokens{modelling::plain_elements<uint16_t>(*layers[0].matrix), shape, batch},
           {.scratch_bytes = gpu::kBlasWorkspaceBytes, .rounding = gpu::token_rounding(shape.cols, 64)}};
 }
 
 constexpr backends::Policy kBlasPolicies[] = {{"gemm"}};
 
-backends::BoundKernel bind_tokens(const backends::Policy& policy, Layers layers, backends::Place& place) {
-  const backends::CompressedView& matrix = *layers[0].matrix;
-  return gpu::bind_token_product<gpu::kTokenPolicies>(
-      policy, gpu::Bf16Elements{}, {matrix.sections[kElements].bytes.data(), 2 * matrix.shape.cols, matrix.shape},
-      place.device());
-}
-std::string refuses_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
-                           const backends::Policy& policy) {
-  return gpu::why_no_token_product<gpu::Bf16Elements>(policy.as<gpu::TokenPolicy>(), matrix.shape, device);
-}
-
+using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "copy", .bind = bind_copy},
-    {.op = backends::Op::matmul, .variant = "tuned", .policies = kTunedPolicies, .bind = bind_tuned},
-    {.op = backends::Op::matmul,
+    plain::kPlainCopy,
+    {.op = Op::matmul, .variant = "tuned", .policies = kTunedPolicies, .bind = bind_tuned},
+    {.op = Op::matmul, .variant = "blas", .policies = kBlasPolicies, .refuses = blas_refuses, .bind = bind_blas},
+    plain::kPlainTokens<gpu::Bf16Elements, gpu::kBf16TokenPolicies>,
+    {.op = Op::matmul,
      .variant = "blas",
      .policies = kBlasPolicies,
-     .refuses = blas_refuses,
-     .bind = bind_blas},
-    {.op = backends::Op::matmul,
-     .variant = "tokens",
-     .policies = gpu::kTokenPolicies,
-     .activations = backends::Activations::bf16,
-     .refuses = refuses_tokens,
-     .bind = bind_tokens},
-    {.op = backends::Op::matmul,
-     .variant = "blas",
-     .policies = kBlasPolicies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .refuses = blas_refuses,
      .bind = bind_blas_tokens},
 };

@@ -1,11 +1,10 @@
-// SIMD kernels of raw_bf16: the dense product, widened in registers, tuned for streaming from DRAM, whose policy is rows
-// at once x prefetch distance, as in raw_int8; panels for batches; and a BLAS's product of bf16 beside them.
+// SIMD kernels of raw_bf16: the dense product, widened in registers, tuned for streaming from DRAM, whose policy is
+// rows at once x prefetch distance, as in raw_int8; panels for batches; and a BLAS's product of bf16 beside them.
 #include <bit>
 
 #include "backends/cpu/products/blas.h"
 #include "backends/cpu/products/panel_product.h"
-#include "codecs/compressed_matrix.h"
-#include "codecs/raw_bf16/copy.h"
+#include "codecs/modelling/plain_cpu.h"
 #include "codecs/raw_bf16/policies.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -26,8 +25,9 @@ struct Multiply {
   const uint16_t* elements;
   int64_t cols;
   Product product;
+  int batch;
   void operator()(void*, const backends::MatmulArgs& args) const {
-    product(elements + args.rows.begin * cols, args.rows.count(), cols, args.x, args.x_stride, args.batch,
+    product(elements + args.rows.begin * cols, args.rows.count(), cols, args.x, args.x_stride, batch,
             args.y + args.rows.begin, args.y_stride);
   }
 };
@@ -37,30 +37,32 @@ struct MultiplyHalves {
   const uint16_t* elements;
   int64_t cols;
   Product product;
+  int batch;
   static int64_t stride(int64_t cols) { return (cols + 31) / 16 * 16; }  // a vector past the columns may be read
   void operator()(void*, const backends::MatmulArgs& args) const {
     float* const x = reinterpret_cast<float*>(args.scratch);
-    for (int t = 0; t < args.batch; ++t)
+    for (int t = 0; t < batch; ++t)
       for (int64_t c = 0; c < stride(cols); ++c)
         x[t * stride(cols) + c] =
             std::bit_cast<float>(c < cols ? uint32_t{args.x_bf16[t * args.x_stride + c]} << 16 : 0);
-    product(elements + args.rows.begin * cols, args.rows.count(), cols, x, stride(cols), args.batch,
+    product(elements + args.rows.begin * cols, args.rows.count(), cols, x, stride(cols), batch,
             args.y + args.rows.begin, args.y_stride);
   }
 };
 
 Product ProductOf(const backends::Policy& policy) {
   return backends::with_policy<kProductPolicies>(policy, [](auto i) -> Product {
-    constexpr ProductPolicy kPolicy = kProductPolicies[i];
+    constexpr backends::cpu::RowsPolicy kPolicy = kProductPolicies[i];
     return cpu::DenseMatmul<cpu::Bf16Elements, kPolicy.rows, kPolicy.prefetch_bytes>;
   });
 }
-backends::BoundKernel BindMatmul(const backends::Policy& policy, const CompressedView& matrix) {
-  return Multiply{elements_of(matrix), matrix.shape.cols, ProductOf(policy)};
+backends::BoundKernel BindMatmul(const backends::Policy& policy, const CompressedView& matrix, int batch) {
+  return Multiply{modelling::plain_elements<uint16_t>(matrix), matrix.shape.cols, ProductOf(policy), batch};
 }
-backends::BoundKernel BindHalves(const backends::Policy& policy, const CompressedView& matrix) {
+backends::BoundKernel BindHalves(const backends::Policy& policy, const CompressedView& matrix, int batch) {
   const int64_t cols = matrix.shape.cols, bytes = MultiplyHalves::stride(cols) * static_cast<int64_t>(sizeof(float));
-  return {MultiplyHalves{elements_of(matrix), cols, ProductOf(policy)}, {.scratch_bytes = backends::kMaxBatch * bytes}};
+  return {MultiplyHalves{modelling::plain_elements<uint16_t>(matrix), cols, ProductOf(policy), batch},
+          {.scratch_bytes = batch * bytes}};
 }
 
 }  // namespace ecmv::codecs::raw_bf16::HWY_NAMESPACE
@@ -73,21 +75,23 @@ namespace {
 HWY_EXPORT(BindMatmul);
 HWY_EXPORT(BindHalves);
 
-backends::BoundKernel bind_matmul(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_matmul(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place&) {
-  return HWY_DYNAMIC_DISPATCH(BindMatmul)(policy, *layers[0].matrix);
+  return HWY_DYNAMIC_DISPATCH(BindMatmul)(policy, *layers[0].matrix, batch);
 }
 
-backends::BoundKernel bind_halves(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_halves(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place&) {
-  return HWY_DYNAMIC_DISPATCH(BindHalves)(policy, *layers[0].matrix);
+  return HWY_DYNAMIC_DISPATCH(BindHalves)(policy, *layers[0].matrix, batch);
 }
 
-backends::BoundKernel bind_panels(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_panels(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
-  return backends::cpu::bind_panels(policy, {matrix.type, matrix.sections[kElements].bytes.data(),
-                                             2 * matrix.shape.cols, matrix.shape.rows, matrix.shape.cols, true});
+  return backends::cpu::bind_panels(policy,
+                                    {matrix.type, modelling::plain_elements<std::byte>(matrix),
+                                     modelling::plain_row_bytes(matrix), matrix.shape.rows, matrix.shape.cols, true},
+                                    batch);
 }
 std::string refuses_panels(const CompressedView&, const backends::DeviceInfo&, const backends::Policy& policy) {
   return backends::cpu::why_not(policy.as<backends::cpu::PanelPolicy>().form);
@@ -96,47 +100,49 @@ std::string refuses_panels(const CompressedView&, const backends::DeviceInfo&, c
 struct Blas {
   const uint16_t* elements;
   datasets::Shape shape;
-  int threads;
+  int threads, batch;
   void operator()(void*, const backends::MatmulArgs& args) const {
     backends::cpu::sbgemm({elements + args.rows.begin * shape.cols, args.rows.count(), shape.cols, args.x_bf16,
-                           args.x_stride, args.batch, args.y + args.rows.begin, args.y_stride, threads});
+                           args.x_stride, batch, args.y + args.rows.begin, args.y_stride, threads});
   }
 };
 
 std::string refuses_blas(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
   return backends::cpu::why_no_sbgemm(matrix.shape);
 }
-backends::BoundKernel bind_blas(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_blas(const backends::Policy& policy, backends::Layers layers, int batch,
                                 backends::Place& place) {
   const bool own_threads = policy.as<backends::cpu::BlasPolicy>().own_threads;
   const datasets::Shape shape = layers[0].matrix->shape;
-  return {Blas{elements_of(*layers[0].matrix), shape, own_threads ? place.device().threads : 1},
+  return {Blas{modelling::plain_elements<uint16_t>(*layers[0].matrix), shape, own_threads ? place.device().threads : 1,
+               batch},
           {.rows_per_block = own_threads ? shape.rows : 1, .rounding = backends::cpu::kSbgemmRounding}};
 }
 
+using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "copy", .bind = bind_copy},
-    {.op = backends::Op::matmul, .variant = "rows", .policies = kProductPolicies, .bind = bind_matmul},
-    {.op = backends::Op::matmul,
+    modelling::kPlainCopy,
+    {.op = Op::matmul, .variant = "rows", .policies = kProductPolicies, .bind = bind_matmul},
+    {.op = Op::matmul,
      .variant = "rows",
      .policies = kProductPolicies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .bind = bind_halves},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul,
      .variant = "panels",
      .policies = backends::cpu::kFloatPanels,
      .refuses = refuses_panels,
      .bind = bind_panels},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul,
      .variant = "panels",
      .policies = backends::cpu::kPanels,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .refuses = refuses_panels,
      .bind = bind_panels},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul,
      .variant = "blas",
      .policies = backends::cpu::kBlasPolicies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .refuses = refuses_blas,
      .bind = bind_blas},
 };

@@ -1,20 +1,8 @@
 // The portable kernel of raw_f8, a copy: products on CPUs are the harness's, which takes f8 as numbers.
-#include "backends/cpu/products/copy_rows.h"
-#include "codecs/compressed_matrix.h"
-#include "codecs/raw_f8/format.h"
+#include "codecs/modelling/plain_cpu.h"
 
 namespace ecmv::codecs::raw_f8 {
-namespace {
 
-backends::BoundKernel bind_copy(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
-  const CompressedView& matrix = *layers[0].matrix;
-  return backends::cpu::CopyRows{matrix.sections[kElements].bytes.data(), matrix.shape.cols};
-}
-
-constexpr backends::Kernel kKernels[] = {{.op = backends::Op::decode, .variant = "copy", .bind = bind_copy}};
-
-}  // namespace
-
-std::span<const backends::Kernel> cpu_kernels() { return kKernels; }
+std::span<const backends::Kernel> cpu_kernels() { return {&modelling::kPlainCopy, 1}; }
 
 }  // namespace ecmv::codecs::raw_f8

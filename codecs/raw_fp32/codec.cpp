@@ -79,9 +79,6 @@ const Codec& codec() {
   static const Codec codec = {
       .summary = "uncompressed float32, the baseline without quantised weights",
       .source = "the float32 matrix-vector product of every BLAS library",
-      .format_version = 1,
-      .lossless = true,
-      .settings = {},
       .refuses = refuses,
       .encode = encode,
       .decode = decode,

@@ -44,14 +44,14 @@ struct Multiply {
 };
 
 template <typename Body>
-backends::BoundKernel bind(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return Body{elements_of(*layers[0].matrix), layers[0].matrix->shape.cols};
 }
 
-backends::BoundKernel bind_convert(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_convert(const backends::Policy& policy, backends::Layers layers, int batch,
                                    backends::Place& place) {
   const bool int8 = layers[0].matrix->type == datasets::ElementType::i8;
-  return int8 ? bind<Convert>(policy, layers, place) : bind<ConvertHalves>(policy, layers, place);
+  return int8 ? bind<Convert>(policy, layers, batch, place) : bind<ConvertHalves>(policy, layers, batch, place);
 }
 std::string refuses_matvec(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
   return why_not_int8(matrix);

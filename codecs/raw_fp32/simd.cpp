@@ -1,5 +1,5 @@
 // SIMD kernels of raw_fp32. x is converted to float32 once a call, into the scratch; four accumulators a row hide the
-// latency of the additions, and memory limits the rest: 4 bytes an element. Float products are those of panels, and a
+// latency of the additions, and memory limits the rest: 4 bytes an element. Float products are panels, and a
 // BLAS's sgemm beside them.
 #include <cstring>
 
@@ -102,10 +102,10 @@ namespace {
 HWY_EXPORT(BindDecode);
 HWY_EXPORT(BindMatvec);
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindDecode)(*layers[0].matrix);
 }
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix);
 }
 
@@ -113,27 +113,29 @@ std::string refuses_matvec(const CompressedView& matrix, const backends::DeviceI
   return why_not_int8(matrix);
 }
 
-backends::BoundKernel bind_panels(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_panels(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place&) {
   const CompressedView& matrix = *layers[0].matrix;
-  return backends::cpu::bind_panels(policy, {datasets::ElementType::f32, matrix.sections[kElements].bytes.data(),
-                                             4 * matrix.shape.cols, matrix.shape.rows, matrix.shape.cols, true});
+  return backends::cpu::bind_panels(policy,
+                                    {datasets::ElementType::f32, matrix.sections[kElements].bytes.data(),
+                                     4 * matrix.shape.cols, matrix.shape.rows, matrix.shape.cols, true},
+                                    batch);
 }
 
 // Tokens of bf16 become float32 in the scratch first.
 struct Blas {
   const float* elements;
   datasets::Shape shape;
-  int threads;
+  int threads, batch;
   void operator()(void*, const backends::MatmulArgs& args) const {
     const float* x = args.x;
     if (args.x_bf16 != nullptr) {
       float* const widened = reinterpret_cast<float*>(args.scratch);
-      for (int64_t i = 0; i < args.batch * args.x_stride; ++i) widened[i] = backends::cpu::bf16_number(args.x_bf16[i]);
+      for (int64_t i = 0; i < batch * args.x_stride; ++i) widened[i] = backends::cpu::bf16_number(args.x_bf16[i]);
       x = widened;
     }
     backends::cpu::sgemm({elements + args.rows.begin * shape.cols, args.rows.count(), shape.cols, x, args.x_stride,
-                          args.batch, args.y + args.rows.begin, args.y_stride, threads});
+                          batch, args.y + args.rows.begin, args.y_stride, threads});
   }
 };
 
@@ -141,35 +143,35 @@ std::string refuses_blas(const CompressedView& matrix, const backends::DeviceInf
   return backends::cpu::why_no_sgemm(matrix.shape);
 }
 template <backends::Activations kActivations>
-backends::BoundKernel bind_blas(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_blas(const backends::Policy& policy, backends::Layers layers, int batch,
                                 backends::Place& place) {
   const bool own_threads = policy.as<backends::cpu::BlasPolicy>().own_threads;
   const datasets::Shape shape = layers[0].matrix->shape;
   // x_stride is less than 64 numbers more than cols.
-  const int64_t widened_bytes =
-      kActivations == backends::Activations::f32 ? 0 : 4 * backends::kMaxBatch * (shape.cols + 64);
-  return {Blas{elements_of(*layers[0].matrix), shape, own_threads ? place.device().threads : 1},
+  const int64_t widened_bytes = kActivations == backends::Activations::f32 ? 0 : 4 * batch * (shape.cols + 64);
+  return {Blas{elements_of(*layers[0].matrix), shape, own_threads ? place.device().threads : 1, batch},
           {.rows_per_block = own_threads ? shape.rows : 1,
            .scratch_bytes = widened_bytes,
            .rounding = backends::cpu::kSgemmRounding}};
 }
 
 using enum backends::Activations;
+using backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "convert", .bind = bind_decode},
-    {.op = backends::Op::matvec, .variant = "rows", .refuses = refuses_matvec, .bind = bind_matvec},
-    {.op = backends::Op::matmul, .variant = "panels", .policies = backends::cpu::kFloatPanels, .bind = bind_panels},
-    {.op = backends::Op::matmul,
+    {.op = Op::decode, .variant = "convert", .bind = bind_decode},
+    {.op = Op::matvec, .variant = "rows", .refuses = refuses_matvec, .bind = bind_matvec},
+    {.op = Op::matmul, .variant = "panels", .policies = backends::cpu::kFloatPanels, .bind = bind_panels},
+    {.op = Op::matmul,
      .variant = "panels",
      .policies = backends::cpu::kFloatPanels,
      .activations = bf16,
      .bind = bind_panels},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul,
      .variant = "blas",
      .policies = backends::cpu::kBlasPolicies,
      .refuses = refuses_blas,
      .bind = bind_blas<f32>},
-    {.op = backends::Op::matmul,
+    {.op = Op::matmul,
      .variant = "blas",
      .policies = backends::cpu::kBlasPolicies,
      .activations = bf16,

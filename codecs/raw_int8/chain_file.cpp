@@ -1,4 +1,5 @@
-// Reading goes through datasets/files/matvans.h, which knows these files as data; here they become chains and bytes again.
+// Reading goes through datasets/files/matvans.h, which knows these files as data; here they become chains and bytes
+// again.
 #include "codecs/raw_int8/chain_file.h"
 #include "codecs/compressed_matrix.h"
 
@@ -8,7 +9,7 @@
 #include <string>
 
 #include "codecs/modelling/bytes.h"
-#include "codecs/raw_int8/format.h"
+#include "codecs/modelling/plain_elements.h"
 #include "datasets/files/matvans.h"
 #include "datasets/files/safetensors.h"
 #include "datasets/source.h"
@@ -43,9 +44,9 @@ uint32_t hash_of(const ChainFile& chain, int layer) {
 
 std::span<const std::byte> elements_of(const CompressedMatrix& layer) {
   if (layer.sections.size() != 1 ||
-      static_cast<int64_t>(layer.sections[kElements].bytes.size()) != layer.shape.elements())
+      static_cast<int64_t>(layer.sections[modelling::kPlainElements].bytes.size()) != layer.shape.elements())
     throw std::invalid_argument("A layer of the chain is no raw_int8 matrix.");
-  return layer.sections[kElements].bytes;
+  return layer.sections[modelling::kPlainElements].bytes;
 }
 
 Bytes write_container(const ChainFile& chain) {

@@ -1,8 +1,6 @@
 // Portable kernels of raw_int8: a copy and the plain product.
-#include "backends/cpu/products/copy_rows.h"
 #include "backends/cpu/products/dense_matvec.h"
-#include "codecs/compressed_matrix.h"
-#include "codecs/raw_int8/format.h"
+#include "codecs/modelling/plain_cpu.h"
 
 namespace ecmv::codecs::raw_int8 {
 namespace {
@@ -16,16 +14,12 @@ struct Multiply {
   }
 };
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
-  const CompressedView& matrix = *layers[0].matrix;
-  return backends::cpu::CopyRows{matrix.sections[kElements].bytes.data(), matrix.shape.cols};
-}
-backends::BoundKernel bind_matvec(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
-  return Multiply{elements_of(*layers[0].matrix), layers[0].matrix->shape.cols};
+backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
+  return Multiply{modelling::plain_elements<int8_t>(*layers[0].matrix), layers[0].matrix->shape.cols};
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "copy", .bind = bind_decode},
+    modelling::kPlainCopy,
     {.op = backends::Op::matvec, .variant = "rows", .bind = bind_matvec},
 };
 

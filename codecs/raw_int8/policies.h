@@ -1,16 +1,11 @@
 // Policies of raw_int8's product on CPUs.
 #pragma once
 
-#include "backends/kernel.h"
+#include "backends/cpu/products/rows_policy.h"
 
 namespace ecmv::codecs::raw_int8 {
 
-struct ProductPolicy : backends::Policy {
-  int rows;            // multiplied at once
-  int prefetch_bytes;  // asked for ahead of the position in every row
-  int streams = 1;     // parts of the matrix that a thread reads in turn
-};
-inline constexpr ProductPolicy kProductPolicies[] = {
+inline constexpr backends::cpu::RowsPolicy kProductPolicies[] = {
     {{"rows4"}, 4, 0},
     {{"rows1"}, 1, 0},
     {{"rows1_prefetch8k"}, 1, 8192},

@@ -1,8 +1,6 @@
 // SIMD kernels of raw_int8: the dense product, tuned for streaming from DRAM. The policies differ in rows at once and
 // prefetch distance; which is best depends on the machine's prefetchers (see README.md).
-#include "backends/cpu/products/copy_rows.h"
-#include "codecs/compressed_matrix.h"
-#include "codecs/raw_int8/format.h"
+#include "codecs/modelling/plain_cpu.h"
 #include "codecs/raw_int8/policies.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -29,13 +27,13 @@ struct Multiply {
 
 backends::BoundKernel BindMatvec(const backends::Policy& policy, const CompressedView& matrix) {
   const Product product = backends::with_policy<kProductPolicies>(policy, [](auto i) -> Product {
-    constexpr ProductPolicy kPolicy = kProductPolicies[i];
+    constexpr backends::cpu::RowsPolicy kPolicy = kProductPolicies[i];
     if constexpr (kPolicy.streams > 1)
       return cpu::DenseMatvecStreams<kPolicy.streams>;
     else
       return cpu::DenseMatvec<kPolicy.rows, kPolicy.prefetch_bytes>;
   });
-  return Multiply{elements_of(matrix), matrix.shape.cols, product};
+  return Multiply{modelling::plain_elements<int8_t>(matrix), matrix.shape.cols, product};
 }
 
 }  // namespace ecmv::codecs::raw_int8::HWY_NAMESPACE
@@ -47,17 +45,12 @@ namespace {
 
 HWY_EXPORT(BindMatvec);
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
-  const CompressedView& matrix = *layers[0].matrix;
-  return backends::cpu::CopyRows{matrix.sections[kElements].bytes.data(), matrix.shape.cols};
-}
-backends::BoundKernel bind_matvec(const backends::Policy& policy, std::span<const backends::Layer> layers,
-                                  backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy& policy, backends::Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(policy, *layers[0].matrix);
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "copy", .bind = bind_decode},
+    modelling::kPlainCopy,
     {.op = backends::Op::matvec, .variant = "rows", .policies = kProductPolicies, .bind = bind_matvec},
 };
 

@@ -11,8 +11,8 @@ namespace {
 
 using namespace modelling;
 
-// The released simulator of the MPC paper has these two and at least 10000 blocks, which is more than most of the memory
-// images here have: so `sample_blocks` has another default.
+// The released simulator of the MPC paper has these two and at least 10000 blocks, which is more than most of the
+// memory images here have: so `sample_blocks` has another default.
 constexpr int64_t kSampleDivisor = 100, kMaxSampleBlocks = 1'000'000;
 constexpr int kMissBits = 33;  // of the released simulator: a bit and the word
 
@@ -33,7 +33,7 @@ WordCounts count_words(datasets::MatrixView matrix, const Settings& settings, Wa
   return counts;
 }
 
-// Evenly from the whole matrix: the first blocks of a memory image are those of one array.
+// Evenly from the whole matrix: the first blocks of a memory image belong to one array.
 WordCounts count_sample(datasets::MatrixView matrix, const Settings& settings) {
   const int64_t blocks = block_count(matrix, settings), sampled = sample_blocks(matrix, settings);
   return count_words(matrix, settings, [=](int64_t index) {
@@ -70,8 +70,6 @@ class Coder : public BlockCoder {
 Coder train(datasets::MatrixView matrix, const Settings& settings) {
   return Coder(WordCode::train(count_sample(matrix, settings), settings.integer("entries")));
 }
-
-std::string refuses(datasets::MatrixView, const Settings&) { return {}; }
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const Coder coder = train(matrix, settings);
@@ -126,25 +124,14 @@ const Codec& codec() {
   static const Codec codec = {
       .summary = "a static Huffman code for the frequent words of memory blocks",
       .source = "Arelakis, Stenstrom: SC2, ISCA 2014",
-      .format_version = 1,
-      .lossless = true,
       .settings = block_settings(
           {32, 64, 128},
-          {{.name = "entries",
-            .unit = "words",
-            .help = "the most frequent words, which get codes",
-            .default_value = int64_t{1024},
-            .min = 1,
-            .max = 65535},
-           {.name = "sample_blocks",
-            .unit = "blocks",
-            .help =
-                "blocks, spread evenly, that the code is trained on; at least a hundredth of all, at most a million; "
-                "10000 is the rule of the simulator behind the accounting cal22",
-            .default_value = int64_t{1024},
-            .min = 1,
-            .max = kMaxSampleBlocks}}),
-      .refuses = refuses,
+          {number_setting("entries", "words", "the most frequent words, which get codes", 1024, 1, 65535),
+           number_setting(
+               "sample_blocks", "blocks",
+               "blocks, spread evenly, that the code is trained on; at least a hundredth of all, at most a million; "
+               "10000 is the rule of the simulator that the accounting cal22 follows",
+               1024, 1, kMaxSampleBlocks)}),
       .encode = encode,
       .decode = decode,
       .max_stored_bytes = max_stored_bytes,

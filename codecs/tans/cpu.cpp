@@ -25,12 +25,12 @@ void Multiply(const Stream& stream, const backends::MatvecArgs& args) {
                                });
 }
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
-backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, int, backends::Place&) {
   return BindDecode(stream_of(*layers[0].matrix));
 }
-backends::BoundKernel bind_matvec(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, Layers layers, int, backends::Place&) {
   const Stream stream = stream_of(*layers[0].matrix);
   return bound<backends::MatvecArgs>(
       stream,

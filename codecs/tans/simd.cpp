@@ -52,12 +52,12 @@ namespace {
 HWY_EXPORT(BindDecode);
 HWY_EXPORT(BindMatvec);
 
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
-backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindDecode)(stream_of(*layers[0].matrix));
 }
-backends::BoundKernel bind_matvec(const backends::Policy&, Layers layers, backends::Place&) {
+backends::BoundKernel bind_matvec(const backends::Policy&, Layers layers, int, backends::Place&) {
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(stream_of(*layers[0].matrix));
 }
 

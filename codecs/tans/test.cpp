@@ -1,21 +1,11 @@
 // What only tans can claim: known tables, exact bytes, stored size against the entropy, kernels over all lanes.
-#include <hwy/aligned_allocator.h>
-#include <hwy/highway.h>
 #include <algorithm>
 #include <array>
-#include <catch2/catch_test_macros.hpp>
 #include <cmath>
-#include <cstring>
-#include <map>
-#include <random>
-#include <string>
-#include <vector>
 
-#include "codecs/compressed_matrix.h"
-#include "codecs/registry.h"
 #include "codecs/tans/format.h"
 #include "codecs/tans/model.h"
-#include "tests/cpu_place.h"
+#include "tests/int8_claims.h"
 
 namespace {
 
@@ -24,30 +14,9 @@ using backends::CompressedMatrix;
 
 const codecs::CodecEntry& tans() { return *codecs::find_codec("tans"); }
 
-backends::Settings settings(const std::map<std::string, std::string>& given) {
-  std::vector<std::string> errors;
-  const backends::Settings resolved = codecs::resolve_settings(tans().codec->settings, given, errors);
-  REQUIRE(errors.empty());
-  return resolved;
-}
+backends::Settings settings(const tests::Given& given) { return tests::settings_of(tans(), given); }
 
-std::vector<int8_t> gaussian(int64_t count, double sigma, unsigned seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<double> normal(0.0, sigma);
-  std::vector<int8_t> elements(static_cast<size_t>(count));
-  for (int8_t& element : elements) element = static_cast<int8_t>(std::clamp(std::round(normal(random)), -128.0, 127.0));
-  return elements;
-}
-
-datasets::MatrixView view(const std::vector<int8_t>& elements, int64_t rows, int64_t cols) {
-  return {{rows, cols}, datasets::ElementType::i8, std::as_bytes(std::span(elements))};
-}
-
-std::vector<int8_t> decoded(const CompressedMatrix& compressed) {
-  std::vector<int8_t> out(static_cast<size_t>(compressed.shape.elements()));
-  tans().codec->decode(compressed.view(), std::as_writable_bytes(std::span(out)));
-  return out;
-}
+std::vector<int8_t> decoded(const CompressedMatrix& compressed) { return tests::decoded_int8(tans(), compressed); }
 
 }  // namespace
 
@@ -97,7 +66,7 @@ TEST_CASE("tans_stores_these_exact_bytes") {
   for (int repeat = 0; repeat < 5; ++repeat) elements.insert(elements.end(), pattern.begin(), pattern.end());
   for (const auto& [spread, expected] : {std::pair<std::string, std::string>{"step", "7a006c004e9c803a7102761f"},
                                          {"even", "6000680053201e4de1602c35"}}) {
-    const auto compressed = encode_matrix(tans(), view(elements, 20, 4),
+    const auto compressed = encode_matrix(tans(), tests::int8_view(elements, 20, 4),
                                           settings({{"table_bits", "8"}, {"lanes", "2"}, {"spread", spread}}));
     std::string hex;
     for (std::byte byte : compressed.sections[2].bytes) {
@@ -110,8 +79,8 @@ TEST_CASE("tans_stores_these_exact_bytes") {
 
 TEST_CASE("tans_stores_within_one_and_a_half_percent_of_the_entropy_everything_counted") {
   for (double sigma : {4.0, 7.74}) {
-    const auto elements = gaussian(4096 * 4096, sigma, 11);
-    const auto matrix = view(elements, 4096, 4096);
+    const auto elements = tests::gaussian_int8(4096 * 4096, sigma, 11);
+    const auto matrix = tests::int8_view(elements, 4096, 4096);
     const double entropy = datasets::entropy_bits_per_element(matrix);
     for (const char* spread : {"even", "step"}) {
       const auto compressed = encode_matrix(tans(), matrix, settings({{"spread", spread}}));
@@ -124,18 +93,18 @@ TEST_CASE("tans_stores_within_one_and_a_half_percent_of_the_entropy_everything_c
 }
 
 TEST_CASE("tans_pairs_stay_exact_where_most_pairs_escape") {
-  const auto elements = gaussian(200 * 333, 60.0, 4);
-  const auto compressed =
-      encode_matrix(tans(), view(elements, 200, 333), settings({{"symbols", "pairs"}, {"table_bits", "8"}}));
+  const auto elements = tests::gaussian_int8(200 * 333, 60.0, 4);
+  const auto compressed = encode_matrix(tans(), tests::int8_view(elements, 200, 333),
+                                        settings({{"symbols", "pairs"}, {"table_bits", "8"}}));
   CHECK((decoded(compressed) == elements));
   CHECK(compressed.stored_bytes() <= tans().codec->max_stored_bytes({200, 333}, compressed.settings));
 }
 
 TEST_CASE("tans_decode_refuses_a_stream_whose_bits_were_changed") {
-  const auto elements = gaussian(64 * 96, 4.0, 2);
+  const auto elements = tests::gaussian_int8(64 * 96, 4.0, 2);
   for (const char* symbols : {"single", "pairs"}) {
-    auto compressed =
-        encode_matrix(tans(), view(elements, 64, 96), settings({{"symbols", symbols}, {"block_elements", "1000"}}));
+    auto compressed = encode_matrix(tans(), tests::int8_view(elements, 64, 96),
+                                    settings({{"symbols", symbols}, {"block_elements", "1000"}}));
     REQUIRE((decoded(compressed) == elements));
     auto& payload = compressed.sections[codecs::tans::kPayload].bytes;
     for (size_t at : {size_t{1}, payload.size() - codecs::tans::kPayloadPadding, payload.size() - 1}) {
@@ -156,63 +125,22 @@ TEST_CASE("tans_kernels_equal_the_reference_for_all_lanes_symbols_and_targets") 
   for (const Input& input :
        {Input{37, 101, 4.0}, Input{9, 512, 14.0}, Input{300, 1, 4.0}, Input{1, 3000, 4.0}, Input{64, 64, 60.0},
         Input{5, 5, 0.001}, Input{0, 5, 4.0}, Input{5, 0, 4.0}, Input{1, 1, 4.0}}) {
-    const auto elements = gaussian(input.rows * input.cols, input.sigma, 7);
-    const auto matrix = view(elements, input.rows, input.cols);
-    auto x = hwy::AllocateAligned<int8_t>(static_cast<size_t>(input.cols + backends::kVectorPaddingBytes));
-    std::fill_n(x.get(), input.cols + backends::kVectorPaddingBytes, int8_t{0});
-    const auto values = gaussian(input.cols, 50.0, 8);
-    std::copy(values.begin(), values.end(), x.get());
-    std::vector<int32_t> product(static_cast<size_t>(input.rows), 0);
-    for (int64_t r = 0; r < input.rows; ++r)
-      for (int64_t c = 0; c < input.cols; ++c) product[r] += elements[r * input.cols + c] * x[c];
+    const auto elements = tests::gaussian_int8(input.rows * input.cols, input.sigma, 7);
+    const auto matrix = tests::int8_view(elements, input.rows, input.cols);
     for (const char* symbols : {"single", "pairs"})
       for (const char* table_bits : {"8", "11", "12"})
         for (const char* lanes : {"1", "2", "4", "8", "16", "32", "64"}) {
-          const auto compressed = encode_matrix(
-              tans(), matrix,
-              settings(
-                  {{"symbols", symbols}, {"table_bits", table_bits}, {"lanes", lanes}, {"block_elements", "505"}}));
-          REQUIRE((decoded(compressed) == elements));
-          const auto compressed_view = compressed.view();
-          const auto check = [&](const backends::Kernel& kernel) {
-            if (!kernel.refuses(compressed_view, {}, kernel.policies[0]).empty()) return;
-            const backends::BoundKernel bound = tests::bind_on_cpu(kernel, compressed_view);
-            auto scratch = hwy::AllocateAligned<std::byte>(static_cast<size_t>(bound.facts.scratch_bytes));
-            const int64_t block = bound.facts.rows_per_block, split = input.rows / 2 / block * block;
-            std::vector<int8_t> out(elements.size(), 55);
-            std::vector<int32_t> y(product.size(), 123456);
-            for (auto [begin, end] : {std::pair{int64_t{0}, split}, std::pair{split, input.rows}}) {
-              if (kernel.op == backends::Op::decode)
-                bound.enqueue(
-                    nullptr,
-                    backends::DecodeArgs{
-                        {begin, end}, reinterpret_cast<std::byte*>(out.data() + begin * input.cols), scratch.get()});
-              else
-                bound.enqueue(
-                    nullptr,
-                    backends::MatvecArgs{.rows = {begin, end}, .x = x.get(), .y = y.data(), .scratch = scratch.get()});
-            }
-            CAPTURE(input.rows, input.cols, symbols, table_bits, lanes, kernel.variant);
-            if (kernel.op == backends::Op::decode)
-              REQUIRE((out == elements));
-            else
-              REQUIRE((y == product));
-          };
-          for (const backends::Kernel& kernel : tans().cpu_kernels) check(kernel);
-          for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
-            hwy::SetSupportedTargetsForTest(target);
-            for (const backends::Kernel& kernel : tans().simd_kernels) check(kernel);
-          }
-          hwy::SetSupportedTargetsForTest(0);
+          const auto given =
+              settings({{"symbols", symbols}, {"table_bits", table_bits}, {"lanes", lanes}, {"block_elements", "505"}});
+          tests::claim_kernels_agree(tans(), encode_matrix(tans(), matrix, given), elements);
         }
   }
 }
 
 TEST_CASE("tans_counts_the_zeros_past_the_end_the_bits_of_last_steps_and_parts_of_bytes_as_padding") {
-  const auto padding = [](const std::vector<int8_t>& elements, int64_t rows,
-                          const std::map<std::string, std::string>& given) {
+  const auto padding = [](const std::vector<int8_t>& elements, int64_t rows, const tests::Given& given) {
     const int64_t cols = static_cast<int64_t>(elements.size()) / rows;
-    return codecs::encode_matrix(tans(), view(elements, rows, cols), settings(given)).padding_bytes();
+    return codecs::encode_matrix(tans(), tests::int8_view(elements, rows, cols), settings(given)).padding_bytes();
   };
   const std::vector<int8_t> two = {1, 2, 1, 2, 1, 2, 1, 2};  // a symbol takes one bit, of the last step always 0
   CHECK(padding(std::vector<int8_t>(33, 5), 1, {}) == 64);   // the only symbol takes no bits

@@ -50,8 +50,9 @@ struct Decode {
 
 struct Multiply {
   BoundTiles tiles;
+  int batch;
   void operator()(void*, const backends::MatmulArgs& args) const {
-    for (int token = 0; token < args.batch; ++token)
+    for (int token = 0; token < batch; ++token)
       std::fill(args.y + token * args.y_stride + args.rows.begin, args.y + token * args.y_stride + args.rows.end, 0.0f);
     float values[kLevels];
     for (int s = 0; s < kLevels; ++s) values[s] = static_cast<float>(tiles.levels.value(s));
@@ -59,7 +60,7 @@ struct Multiply {
       float weights[kMostTileCols];
       for (int row = 0; row < tile.rows; ++row) {
         for (int col = 0; col < tile.cols; ++col) weights[col] = values[symbols[row * stride + col]];
-        for (int token = 0; token < args.batch; ++token) {
+        for (int token = 0; token < batch; ++token) {
           const float* x = args.x + token * args.x_stride + tile.col;
           float sum = 0;
           for (int col = 0; col < tile.cols; ++col) sum += weights[col] * x[col];
@@ -71,21 +72,22 @@ struct Multiply {
 };
 
 template <class Body>
-backends::BoundKernel bound(const BoundTiles& tiles) {
-  return {Body{tiles}, {.rows_per_block = tiles.layout.tile_rows, .scratch_bytes = sizeof(Scratch)}};
+backends::BoundKernel bound(const Body& body) {
+  const BoundTiles& tiles = body.tiles;
+  return {body, {.rows_per_block = tiles.layout.tile_rows, .scratch_bytes = sizeof(Scratch)}};
 }
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const BoundTiles tiles = bound_tiles(*layers[0].matrix);
   switch (datasets::element_bytes(tiles.type)) {
-    case 1: return bound<Decode<uint8_t>>(tiles);
-    case 2: return bound<Decode<uint16_t>>(tiles);
-    default: return bound<Decode<uint32_t>>(tiles);
+    case 1: return bound(Decode<uint8_t>{tiles});
+    case 2: return bound(Decode<uint16_t>{tiles});
+    default: return bound(Decode<uint32_t>{tiles});
   }
 }
 
-backends::BoundKernel bind_matmul(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
-  return bound<Multiply>(bound_tiles(*layers[0].matrix));
+backends::BoundKernel bind_matmul(const backends::Policy&, backends::Layers layers, int batch, backends::Place&) {
+  return bound(Multiply{bound_tiles(*layers[0].matrix), batch});
 }
 
 constexpr backends::Kernel kKernels[] = {

@@ -32,7 +32,7 @@
 // mod 64 is the length, none in byte 3. A tile is 32 counts of 4 bits, a lane's low in byte lane / 2 if it is even;
 // full lines, a multiple of 4: word k of all lanes, zeros past a string's end; then the lanes' tails, lane after lane:
 // as many words as its count says; and zeros up to 16 bytes. Raw panels of a piece are mixed: words of panels 0 to 3 of
-// lane 0, of lane 1, ..., then those of panels 4 to 7.
+// lane 0, of lane 1, ..., then panels 4 to 7.
 #pragma once
 
 #include <algorithm>

@@ -1,19 +1,18 @@
-// GPU kernels of tile_rans: decode, and the launches of a product (products_gpu.h has the products, panels_gpu.h,
-// lanes_gpu.h, huffman_gpu.h and streams_gpu.h the coders, plan_gpu.h what to launch for which matrix and policy,
-// tokens_gpu.h products with tokens of bf16). At
-// most three launches: tokens become digits, the products, and, where a strip's columns are split over thread blocks
-// because there are few strips, the sum over the splits.
+// GPU kernels of tile_rans: decode, and the launches of a product. In gpu/, products.h has the products, panels.h,
+// lanes.h, huffman.h and streams.h the coders, plan.h what to launch for which matrix and policy, tokens.h products
+// with tokens of bf16. A product is at most three launches: tokens become digits, the products, and, where a strip's
+// columns are split over thread blocks because there are few strips, the sum over the splits.
 #include <algorithm>
 #include <span>
 #include <string>
 
 #include "codecs/compressed_matrix.h"
-#include "codecs/tile_rans/digits_gpu.h"
 #include "codecs/tile_rans/format.h"
+#include "codecs/tile_rans/gpu/digits.h"
+#include "codecs/tile_rans/gpu/plan.h"
+#include "codecs/tile_rans/gpu/products.h"
+#include "codecs/tile_rans/gpu/tokens.h"
 #include "codecs/tile_rans/levels.h"
-#include "codecs/tile_rans/plan_gpu.h"
-#include "codecs/tile_rans/products_gpu.h"
-#include "codecs/tile_rans/tokens_gpu.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 namespace {
@@ -176,6 +175,7 @@ Way way_of(const CompressedView& view, const Layout& layout, Form form, const ba
 }
 
 struct Multiply {
+  int batch;
   void (*launch)(const ProductLaunch&, void* stream);
   Stream stream;
   // For tokens of one operand, for as many as are multiplied in registers, and for more, which are multiplied as panels
@@ -189,24 +189,22 @@ struct Multiply {
   bool early;
 
   void operator()(void* gpu_stream, const backends::MatmulArgs& args) const {
-    for (int first = 0; first < args.batch;) first += launch_tokens(gpu_stream, args, first);
+    for (int first = 0; first < batch;) first += launch_tokens(gpu_stream, args, first);
   }
 
  private:
   // The tokens from `first` on, as many as are taken at once; returns how many.
   int launch_tokens(void* gpu_stream, const backends::MatmulArgs& args, int first) const {
-    const int left = args.batch - first;
+    const int left = batch - first;
     constexpr int kTokensOfOperand = kUnitColumns / kDigits;
     const Way& meant = left <= kTokensOfOperand ? one_operand : left <= most_few ? few : many;
     const bool by_operands = meant.plan.lane_groups == 0;
     const Way& way = by_operands ? one_operand : meant;
     const bool has_halves = way.plan.lane_groups * kPanelRows > tile_rows;
-    gpu::TokenView tokens = gpu::tokens_of(args);
-    tokens.x += first * tokens.x_stride;
-    tokens.y += first * tokens.rows;
-    tokens.batch = std::min(left, by_operands  ? kTokensOfOperand
-                                  : has_halves ? backends::kMaxBatch
-                                               : kMostOperands * kTokensOfOperand);
+    const int most = by_operands  ? kTokensOfOperand
+                     : has_halves ? backends::kMaxBatch
+                                  : kMostOperands * kTokensOfOperand;
+    const gpu::TokenView tokens = gpu::tokens_of(args, std::min(left, most), first);
     const int operands = lane_group_operands(tokens.batch, way.registers),
               halves = operands_of(tokens.batch) > operands ? 2 : 1;
     const Digits digits{reinterpret_cast<gpu::uint2*>(args.scratch),
@@ -234,19 +232,21 @@ struct Multiply {
 
 // The product of a matrix without columns.
 struct StoreZeros {
+  int batch;
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    const gpu::TokenView tokens = gpu::tokens_of(args);
+    const gpu::TokenView tokens = gpu::tokens_of(args, batch);
     gpu::launch(store_zeros, one_thread_each(tokens.rows * tokens.batch, false), stream, tokens);
   }
 };
 
-backends::BoundKernel bind_matmul(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_matmul(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place& place) {
   const CompressedView& view = *layers[0].matrix;
   const backends::DeviceInfo& device = place.device();
   const Layout layout = layout_of(view.shape, *view.settings);
-  if (layout.tiles() == 0) return StoreZeros{};
+  if (layout.tiles() == 0) return StoreZeros{batch};
   Multiply bound{};
+  bound.batch = batch;
   bound.launch = with_coder(layout, [](auto coder, auto panels) {
     return launch_products<typename decltype(coder)::type, decltype(panels)::value>;
   });
@@ -295,8 +295,7 @@ auto launch_decode_of(const Layout& layout) {
   });
 }
 
-backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backends::Layer> layers,
-                                  backends::Place& place) {
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place& place) {
   const CompressedView& view = *layers[0].matrix;
   const Layout layout = layout_of(view.shape, *view.settings);
   Decode bound{};
@@ -314,7 +313,8 @@ backends::BoundKernel bind_decode(const backends::Policy&, std::span<const backe
   return bound;
 }
 
-// --- products with tokens of bf16 -------------------------------------------------------------------------------------
+// --- products with tokens of bf16
+// -------------------------------------------------------------------------------------
 
 // Integers that symbols stand for have 8 bits at most, and so has what is added to the 128 in front of a symbol.
 constexpr int64_t kLeastFirst = -128, kMostFirst = 256 - kLevels + 1;
@@ -330,7 +330,7 @@ std::string refuses_tokens(const CompressedView& view, const backends::DeviceInf
   return gpu::why_no_token_product<PanelElements>(policy.as<gpu::TokenPolicy>(), view.shape, device);
 }
 
-backends::BoundKernel bind_tokens(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place& place) {
   const CompressedView& view = *layers[0].matrix;
   const Layout layout = layout_of(view.shape, *view.settings);
@@ -338,17 +338,18 @@ backends::BoundKernel bind_tokens(const backends::Policy& policy, std::span<cons
   const PanelElements elements{static_cast<int>(layout.tile_rows), gpu::kInt8Exponents,
                                gpu::field_to_element(static_cast<int>(levels.first)), levels.scale};
   return gpu::bind_token_product<kTokenPolicies>(
-      policy, elements, {view.sections[kCodes].bytes.data(), layout.padded_cols() / 2, view.shape}, place.device(),
-      {.more_roundings = 1});  // of the scale
+      policy, elements, {view.sections[kCodes].bytes.data(), layout.padded_cols() / 2, view.shape}, batch,
+      place.device(), {.more_roundings = 1});  // of the scale
 }
 
+using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "panels", .refuses = decode_refuses, .bind = bind_decode},
-    {.op = backends::Op::matmul, .variant = "panels", .policies = kPolicies, .refuses = refuses, .bind = bind_matmul},
-    {.op = backends::Op::matmul,
+    {.op = Op::decode, .variant = "panels", .refuses = decode_refuses, .bind = bind_decode},
+    {.op = Op::matmul, .variant = "panels", .policies = kPolicies, .refuses = refuses, .bind = bind_matmul},
+    {.op = Op::matmul,
      .variant = "tokens",
      .policies = kTokenPolicies,
-     .activations = backends::Activations::bf16,
+     .activations = Activations::bf16,
      .refuses = refuses_tokens,
      .bind = bind_tokens},
 };

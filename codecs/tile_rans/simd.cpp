@@ -80,29 +80,30 @@ HWY_INLINE void MultiplyTokens(const float* weights, const float* x, int64_t str
   for (int t = 0; t < kTokens; ++t) y[t * rows] += hn::ReduceSum(d, sums[t]);
 }
 
-void MultiplyRow(const backends::MatmulArgs& args, const Weights& weights, const uint8_t* symbols, int64_t row,
-                 int64_t first_col, int cols, float* buffer) {
+void MultiplyRow(const backends::MatmulArgs& args, int batch, const Weights& weights, const uint8_t* symbols,
+                 int64_t row, int64_t first_col, int cols, float* buffer) {
   const D d;
   const float* x = args.x + first_col;
   float* y = args.y + row;
   const int64_t rows = args.y_stride;
-  if (args.batch == 1) {
+  if (batch == 1) {
     *y += MultiplyOne(weights, symbols, x, cols);
     return;
   }
   const int lanes = static_cast<int>(hn::Lanes(d));
   for (int col = 0; col < cols; col += lanes) hn::StoreU(weights.At(symbols + col), d, buffer + col);
   int token = 0;
-  for (; token + 4 <= args.batch; token += 4)
+  for (; token + 4 <= batch; token += 4)
     MultiplyTokens<4>(buffer, x + token * args.x_stride, args.x_stride, cols, y + token * rows, rows);
-  for (; token < args.batch; ++token)
+  for (; token < batch; ++token)
     MultiplyTokens<1>(buffer, x + token * args.x_stride, args.x_stride, cols, y + token * rows, rows);
 }
 
 struct Multiply {
   BoundTiles tiles;
+  int batch;
   void operator()(void*, const backends::MatmulArgs& args) const {
-    for (int token = 0; token < args.batch; ++token)
+    for (int token = 0; token < batch; ++token)
       std::fill(args.y + token * args.y_stride + args.rows.begin, args.y + token * args.y_stride + args.rows.end, 0.0f);
     if (tiles.layout.tiles() == 0) return;
     auto& scratch = *reinterpret_cast<Scratch*>(args.scratch);
@@ -117,15 +118,15 @@ struct Multiply {
         const Tile tile = tile_at(layout, down, across);
         const int stride = decoder.decode(tile, scratch.symbols);
         for (int row = 0; row < tile.rows; ++row)
-          MultiplyRow(args, weights, scratch.symbols + row * stride, tile.row + row, tile.col, tile.cols,
+          MultiplyRow(args, batch, weights, scratch.symbols + row * stride, tile.row + row, tile.col, tile.cols,
                       scratch.weights);
       }
   }
 };
 
-backends::BoundKernel BindMatmul(const CompressedView& matrix) {
+backends::BoundKernel BindMatmul(const CompressedView& matrix, int batch) {
   const BoundTiles tiles = bound_tiles(matrix);
-  return {Multiply{tiles}, {.rows_per_block = tiles.layout.tile_rows, .scratch_bytes = sizeof(Scratch)}};
+  return {Multiply{tiles, batch}, {.rows_per_block = tiles.layout.tile_rows, .scratch_bytes = sizeof(Scratch)}};
 }
 
 }  // namespace ecmv::codecs::tile_rans::HWY_NAMESPACE
@@ -137,8 +138,8 @@ namespace {
 
 HWY_EXPORT(BindMatmul);
 
-backends::BoundKernel bind_matmul(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
-  return HWY_DYNAMIC_DISPATCH(BindMatmul)(*layers[0].matrix);
+backends::BoundKernel bind_matmul(const backends::Policy&, backends::Layers layers, int batch, backends::Place&) {
+  return HWY_DYNAMIC_DISPATCH(BindMatmul)(*layers[0].matrix, batch);
 }
 
 constexpr backends::Kernel kKernels[] = {

@@ -57,14 +57,8 @@ const Codec& codec() {
       {
           .summary = "libzstd on blocks of rows, a yardstick",
           .source = "Zstandard, RFC 8878, through libzstd",
-          .format_version = 1,
-          .lossless = true,
-          .settings = {{.name = "level",
-                        .unit = "",
-                        .help = "0: Huffman-coded literals only; 1..19: libzstd's levels",
-                        .default_value = int64_t{0},
-                        .min = 0,
-                        .max = 19}},
+          .settings = {number_setting("level", "", "0: Huffman-coded literals only; 1..19: libzstd's levels", 0, 0,
+                                      19)},
       },
       // ZSTD_COMPRESSBOUND: n + n / 256, and up to 64 bytes for blocks below 128 KiB.
       {.compress = compress, .decompress = decompress, .spread = 256, .constant = 64});

@@ -3,20 +3,8 @@
 
 using namespace ecmv;
 
-namespace {
-
-const codecs::CodecEntry& entry() { return *codecs::find_codec("zstd"); }
-
-}  // namespace
-
-TEST_CASE("zstd stores Gaussian elements of entropy 4.05 as its code allows") {
-  tests::claim_gaussian_size(entry(), 4.05, 4.11);
-}
-
-TEST_CASE("zstd decodes every block alone within the scratch it asks for") {
-  tests::claim_blocks_decode_alone(
-      entry(),
+TEST_CASE("zstd stores Gaussian elements of 4.05 bits as its code allows, decodes blocks alone and notices damage") {
+  tests::claim_library_codec(
+      "zstd", 4.05, 4.11,
       {{{"block_kib", "16"}}, {{"block_kib", "1"}}, {{"block_kib", "128"}}, {{"level", "19"}}, {{"level", "1"}}});
 }
-
-TEST_CASE("zstd notices streams that are cut, longer or of another size") { tests::claim_damage_is_noticed(entry()); }

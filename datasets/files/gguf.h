@@ -12,10 +12,11 @@ namespace ecmv::datasets {
 
 bool looks_like_gguf(std::span<const std::byte> bytes);
 
-// Views into `bytes`, in the order of their bytes. Shapes are those of other formats, the innermost size last. Types of
-// plain elements have the names of safetensors, those of blocks GGUF's ("Q8_0"; unpack.h says which are unpacked). Throws
-// DatasetError for truncation, other versions, big-endian files, unknown types of values and tensors, more than 200000
-// tensors, tensors that overlap, lie outside of the file or are not aligned, and names that are there twice.
+// Views into `bytes`, in the order of their bytes. Shapes have the innermost size last, as in other formats. Types of
+// plain elements have the names of safetensors, block formats GGUF's ("Q8_0"; unpack.h lists the ones that are
+// unpacked). Throws DatasetError for truncation, other versions, big-endian files, unknown types of values and tensors,
+// more than 200000 tensors, tensors that overlap, lie outside of the file or are not aligned, and names that are there
+// twice.
 std::vector<TensorView> parse_gguf(std::span<const std::byte> bytes);
 
 }  // namespace ecmv::datasets

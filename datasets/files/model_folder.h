@@ -9,9 +9,9 @@
 
 namespace ecmv::datasets {
 
-// Of an index: the names of the tensors of each shard, sorted. Throws DatasetError for bad JSON, an index without
+// The names of the tensors of each shard in an index, sorted. Throws DatasetError for bad JSON, an index without
 // weight_map or with an empty one, tensors that are named twice, more than 200000 of them, more than 1024 shards, and
-// shards whose names are not those of files in the index's own folder.
+// shards that do not lie in the index's own folder.
 std::map<std::string, std::vector<std::string>> parse_weight_index(std::string_view text);
 
 // The shards of the folder's model with the tensors that are meant in each; no names: all that are there. Throws

@@ -74,13 +74,13 @@ class HeaderScanner {
   std::string_view text_;
 };
 
-struct Header {
+struct NpyHeader {
   std::string descr;
   bool fortran_order = false;
   std::vector<int64_t> shape;
 };
 
-Header parse_npy_header(std::string_view text) {
+NpyHeader parse_npy_header(std::string_view text) {
   HeaderScanner scan(text);
   std::optional<std::string> descr;
   std::optional<bool> fortran_order;

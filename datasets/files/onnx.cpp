@@ -1,4 +1,4 @@
-// See onnx.h. Numbers of fields are those of onnx.proto.
+// See onnx.h. Field numbers come from onnx.proto.
 #include "datasets/files/onnx.h"
 
 #include <string>
@@ -239,7 +239,7 @@ class GraphReader {
     tensors.push_back(TensorReader(message, name_if_none).view());
   }
 
-  // A constant has no name but that of what it gives.
+  // A constant bears the name of its output.
   void read_node(std::span<const std::byte> message, int depth) {
     std::string output;
     for_each_field(message, "a node", [&](const ProtobufField& field) {

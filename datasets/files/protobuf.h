@@ -1,5 +1,5 @@
-// The wire format of protobuf, as far as a reader of stored messages needs it: fields of a number, each with a number of
-// variable length, 4 or 8 bytes, or a run of bytes that may be a message, a text or packed numbers.
+// The wire format of protobuf, as far as a reader of stored messages needs it: fields of a number, each with a number
+// of variable length, 4 or 8 bytes, or a run of bytes that may be a message, a text or packed numbers.
 #pragma once
 
 #include <cstddef>

@@ -153,7 +153,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   static constexpr const char* kFields[] = {"dtype", "shape", "data_offsets"};
   enum { kDtype, kShape, kOffsets };
 
-  // Of the entry that is being read.
+  // The entry that is being read.
   std::string who() const { return "the tensor " + json(entries.back().tensor.name).dump(); }
   [[noreturn]] static void twice(const std::string& key) {
     bad_safetensors("the key " + json(key).dump() + " appears twice in one object of the header.");

@@ -61,7 +61,7 @@ std::vector<TensorView> parse(std::span<const std::byte> bytes, WeightFormat for
   }
 }
 
-// The tensors of one more file; all of them, or those of the (sorted) names, each of which must be there.
+// The tensors of one more file: all, or the ones named (sorted); each named tensor must be there.
 void add_file(const std::string& path, const std::vector<std::string>& names, WeightFormat wanted,
               WeightFiles& weights) {
   FileBytes file(path);

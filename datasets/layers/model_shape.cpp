@@ -1,4 +1,4 @@
-// See model_shape.h. The named shapes are those of the published config.json files.
+// See model_shape.h. The named shapes come from the published config.json files.
 #include "datasets/layers/model_shape.h"
 
 #include <algorithm>

@@ -34,12 +34,12 @@ struct NamedModelShape {
 };
 std::span<const NamedModelShape> named_model_shapes();
 
-// Of the text of a config.json. Throws DatasetError for bad JSON, and for sizes that are missing, no positive integers
-// or not those of a model.
+// Reads the text of a config.json. Throws DatasetError for bad JSON, and for sizes that are missing, no positive
+// integers or not those of a model.
 ModelShape parse_model_config(std::string_view text);
 
-// Whether by a config.json lm_head, where there is none, is the embedding's matrix: unless it says that it is not. Throws
-// DatasetError for bad JSON.
+// Whether by a config.json lm_head, where there is none, is the embedding's matrix: unless it says that it is not.
+// Throws DatasetError for bad JSON.
 bool ties_embeddings(std::string_view text);
 
 }  // namespace ecmv::datasets

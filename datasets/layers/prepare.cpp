@@ -30,7 +30,7 @@ Matrix rounded_to_bf16(const Matrix& matrix) {
   return out;
 }
 
-// Of the scales and minimums of blocks, those of the first rows.
+// The scales and minimums of the first rows of blocks.
 Scales first_rows(Scales scales, int64_t rows) {
   const auto bytes_of = [&](int64_t count) { return count * scales.groups * int64_t{sizeof(uint16_t)}; };
   if (rows >= scales.rows) return scales;

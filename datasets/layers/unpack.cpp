@@ -1,4 +1,4 @@
-// See unpack.h. The numbers of block formats are those of ggml.
+// See unpack.h. The constants of block formats come from ggml.
 #include "datasets/layers/unpack.h"
 
 #include <algorithm>
@@ -56,8 +56,8 @@ void unpack_block(const BlockFormat& format, const std::byte* block, std::byte* 
   }
 }
 
-// Sizes d0, M and dn, where M is the product of those between: the element (i, m, k) lies at i + d0 (m' + M k), where m'
-// counts the dimensions between in the other order.
+// Sizes d0, M and dn, where M is the product of those between: the element (i, m, k) lies at i + d0 (m' + M k), where
+// m' counts the dimensions between in the other order.
 void unpack_columns(const TensorView& tensor, size_t width, std::vector<std::byte>& room) {
   constexpr int64_t kTile = 64;
   const int64_t first = tensor.shape.front(), last = tensor.shape.back();

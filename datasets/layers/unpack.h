@@ -11,7 +11,7 @@
 
 namespace ecmv::datasets {
 
-// Elements of a row stored together with what is common to them. Those with `bits` begin with an f16 scale, some go on
+// Elements of a row stored together with what they share. Those with `bits` begin with an f16 scale, some go on
 // with an f16 minimum, and have the elements' numbers at their end: element = scale * (number - zero), or + minimum.
 struct BlockFormat {
   std::string_view name;
@@ -34,7 +34,7 @@ TensorView unpack(const TensorView& tensor, std::vector<std::byte>& room);
 TensorView block_scales(const TensorView& tensor, std::vector<std::byte>& room);
 TensorView block_minimums(const TensorView& tensor, std::vector<std::byte>& room);
 
-// The same as those of each matrix that to_matrices makes of the tensor, a group of columns for each block; nothing for
+// One for each matrix that to_matrices makes of the tensor, a group of columns for each block; nothing for
 // a tensor without blocks. Throws DatasetError for NaN and infinities.
 std::vector<Scales> scales_of_matrices(const TensorView& tensor);
 

@@ -23,7 +23,7 @@ struct WeightLayers {
   std::vector<WeightLayer> layers;
 };
 
-// Those of source `model` where the path (or the name of a shape) is one, else those of source `weights`. Throws
+// The layers of source `model` where the path (or the name of a shape) is a model, else of source `weights`. Throws
 // DatasetError.
 WeightLayers weight_layers(const std::string& path);
 

@@ -49,8 +49,8 @@ Matrix integers(const Matrix& matrix, const Scales& scales, double levels, Eleme
   });
 }
 
-// The nearest bf16 may lie 2^-9 of it below what the largest weight asks for, which is then clipped: by a quarter of a step
-// of 8 bits, but by 64 steps of 16. So scales of wide elements are rounded upward.
+// The nearest bf16 may lie 2^-9 of it below what the largest weight asks for, which is then clipped: by a quarter of a
+// step of 8 bits, but by 64 steps of 16. So scales of wide elements are rounded upward.
 Quantised absmax(const Matrix& matrix, const Parameters& parameters) {
   const int bits = int(parameters.integer("bits"));
   const double levels = double((1 << (bits - 1)) - 1);

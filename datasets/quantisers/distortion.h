@@ -5,7 +5,7 @@
 
 namespace ecmv::datasets {
 
-// Sums of several matrices add up: then the ratio is that of all weights together.
+// Sums of several matrices add up: then the ratio covers all weights together.
 struct Distortion {
   double signal = 0;   // sum of the squares of the source
   double noise = 0;    // sum of the squares of the errors

@@ -54,7 +54,7 @@ Quantised nvfp4(const Matrix& matrix, const Parameters&) {
   return blocks(matrix, std::move(scales));
 }
 
-// Blocks of 32 with powers of two, as the OCP format says: the largest magnitude's exponent becomes that of 4.
+// Blocks of 32 with powers of two, as the OCP format says: the scale gives the largest magnitude the exponent of 4.
 Quantised mxfp4(const Matrix& matrix, const Parameters&) {
   Scales scales = scales_of_blocks(matrix, 32, ScaleType::e8m0);
   for (const double of_block : largest_magnitudes(matrix, scales.group_cols)) {

@@ -32,7 +32,7 @@ struct Quantised {
 struct Quantiser {
   std::string_view id, summary;
   std::span<const ParameterInfo> parameters;
-  // Of a matrix of floats that are finite and at most 2^100, none of its sides 0. Throws DatasetError with a sentence.
+  // Takes a matrix of floats that are finite and at most 2^100, neither side 0. Throws DatasetError with a sentence.
   Quantised (*quantise)(const Matrix&, const Parameters&);
   // Throws DatasetError for parameters that do not go together; null: all do.
   void (*check)(const Parameters&) = nullptr;

@@ -11,7 +11,7 @@
 
 namespace ecmv::datasets {
 
-// Smaller scales are raised to this one: what is far below is then zero, and no number that a scale makes leaves
+// Smaller scales are raised to this one: weights far below it become zero, and no number that a scale makes leaves
 // float32's normal range.
 inline constexpr double kSmallestScale = 0x1p-100;
 inline constexpr double kGreatestE4m3 = 448;

@@ -15,8 +15,8 @@ constexpr double kGreatestInteger = 127;
 constexpr double kRootOf2PiE = 4.132731354122493;
 constexpr double kEntropyMiss = 0.05;         // bits that the entropy may miss
 constexpr double kEntropyOfRounding = 0.006;  // bits that a step rounded to bf16 may move it
-// Of larger matrices the step is first looked for in some of their rows: quantising all of 16384 x 16384 takes seconds, and
-// halving the interval needs it twelve times.
+// The step of a larger matrix is first searched in some of its rows: quantising all of 16384 x 16384 takes seconds,
+// and halving the interval needs it twelve times.
 constexpr int64_t kSampledElements = int64_t{1} << 22;
 
 constexpr ParameterInfo kUniformParameters[] = {
@@ -31,7 +31,7 @@ constexpr ParameterInfo kUniformParameters[] = {
 
 bool has_rows(const Parameters& parameters) { return parameters.text("group") == "row"; }
 
-// Of the tensor, or of every row.
+// One scale for the tensor, or one a row.
 std::vector<double> root_mean_squares(const Matrix& matrix, bool of_rows) {
   std::vector<double> squares(size_t(matrix.shape.rows));
   for_each_row(matrix, [&](int64_t row, std::span<const double> weights) {
@@ -51,7 +51,7 @@ class Uniform {
         magnitudes_(root_mean_squares(matrix, of_rows)),
         dead_zone_(dead_zone) {}
 
-  // Of steps of `step` root mean squares.
+  // The steps are `step` root mean squares wide.
   Quantised quantised(double step) const {
     std::vector<double> steps = magnitudes_;
     for (double& value : steps) value *= step;
@@ -88,8 +88,8 @@ class Uniform {
     return high;
   }
 
-  // From the step for some rows on: doubling the step takes a bit from the entropy, nearly. Nothing where that does not lead to
-  // the precision that halving has.
+  // From the step for some rows on: doubling the step takes a bit from the entropy, nearly. Nothing where that does not
+  // lead to the precision that halving has.
   std::optional<Quantised> near_sample(double bits) const {
     const Matrix rows = some_rows();
     double step = Uniform(rows, of_rows_, dead_zone_).step_for(bits);

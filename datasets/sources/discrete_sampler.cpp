@@ -1,7 +1,7 @@
 // The sampler in two stages: the first 16 bits of an element index a direct table; only where a threshold of
 // the cumulative table lies inside such a slot (at most 255 of 65536 slots; 36 for a Gaussian of sigma 4)
 // 32 further bits decide. Undecided slots hold the least likely value as a mark, so the filling loop has no
-// branch, and a memchr over its output finds what is to be settled. The result is exactly the 48-bit sample.
+// branch, and a memchr over its output finds the open ones. The result is exactly the 48-bit sample.
 #include "datasets/sources/discrete_sampler.h"
 
 #include <Random123/philox.h>

@@ -1,4 +1,5 @@
-// Source `gaussian_floats`: N(0, sigma^2) as bf16 or float32, for quantisers: what theory says of them, it says of this.
+// Source `gaussian_floats`: N(0, sigma^2) as bf16 or float32, for quantisers: what theory says of them, it says of
+// this.
 #include <cstring>
 
 #include "datasets/chunks.h"

@@ -45,8 +45,8 @@ constexpr ParameterInfo kLlmLikeParameters[] = {
      .help = "of the elements: bf16, or f8_e4m3 for matrices divided by their largest weight / 448; bf16 if left out",
      .is_text = true}};
 
-// As checkpoints of such weights are made: a scale a matrix, its largest weight the greatest e4m3. What becomes of each of the
-// 65536 numbers of bf16 is computed once (for each weight it took longer than drawing them).
+// As checkpoints of such weights are made: a scale a matrix, its largest weight the greatest e4m3. What becomes of each
+// of the 65536 numbers of bf16 is computed once (for each weight it took longer than drawing them).
 Matrix to_f8(const Matrix& weights) {
   const auto count = static_cast<size_t>(weights.shape.elements());
   std::vector<uint16_t> numbers(count);

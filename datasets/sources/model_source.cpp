@@ -1,4 +1,4 @@
-// Source `model`: the linear layers of a language model in the order of a decoding step. Weights are those of a file or
+// Source `model`: the linear layers of a language model in the order of a decoding step. Weights come from a file or
 // folder; of a shape alone they are drawn as `llm_like` draws them.
 #include <algorithm>
 #include <filesystem>
@@ -111,7 +111,7 @@ bool is_tied(const WeightFiles& files, const std::string& model) {
          (std::filesystem::exists(config, error) && of_config(config, ties_embeddings));
 }
 
-// Layers of blocks in the order of LayerKind, which is that of a step, then lm_head, or the embedding where that is it.
+// Layers of blocks in the order of LayerKind (the order of a step), then lm_head, or the embedding that serves as it.
 std::vector<const TensorView*> step_of(const WeightFiles& files, int64_t blocks, bool tied) {
   std::vector<std::tuple<bool, int64_t, LayerKind, size_t>> order;
   std::optional<size_t> head, embedding;

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -51,7 +50,20 @@ struct MemoryImage {
     if (!elements.empty()) std::memcpy(array.bytes.data(), elements.data(), elements.size() * sizeof(T));
     arrays.push_back(std::move(array));
   }
+  // Several: a name before each array.
+  template <class T, class... More>
+  void capture(std::string name, const std::vector<T>& elements, const More&... more) {
+    capture(std::move(name), elements);
+    capture(more...);
+  }
 };
+
+template <class... NamesAndArrays>
+MemoryImage image_of(const NamesAndArrays&... names_and_arrays) {
+  MemoryImage image;
+  image.capture(names_and_arrays...);
+  return image;
+}
 
 // The random numbers of all workloads: SplitMix64.
 class WorkloadRandom {
@@ -82,12 +94,15 @@ struct Workload {
   MemoryImage (*run)(uint64_t seed) = nullptr;
 };
 
-// One list a file.
-std::span<const Workload> dense_workloads();
-std::span<const Workload> sparse_workloads();
-std::span<const Workload> stencil_workloads();
-std::span<const Workload> graph_workloads();
-std::span<const Workload> integer_workloads();
-std::span<const Workload> neural_workloads();
+// The programs, one family a file workloads_*.cpp. workload.cpp lists them.
+namespace workloads {
+using Program = MemoryImage(uint64_t seed);
+Program gemm, lu, covariance, fft, nbody, molecular_dynamics, gemm_int8;                                     // dense
+Program spmv, conjugate_gradient, spmm;                                                                      // sparse
+Program heat, fdtd, life, sobel, integral_image;                                                             // stencil
+Program bfs, shortest_paths, pagerank, union_find;                                                           // graph
+Program histogram, radix_sort, merge_logs, smith_waterman, fir, kmeans, hash_join, monte_carlo, mandelbrot;  // integer
+Program convolution, quantised_mlp, attention, backpropagation;                                              // neural
+}  // namespace workloads
 
 }  // namespace ecmv::datasets

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
+#include <span>
 
 #include "datasets/parameters.h"
 #include "datasets/source.h"
@@ -23,6 +25,41 @@ constexpr ParameterInfo kWorkloadParameters[] = {
     {.name = "part",
      .help = "all (default); train and test of seen workloads, unseen for all of an unseen one",
      .is_text = true},
+};
+
+constexpr Workload kWorkloads[] = {
+    {"gemm", "dense product, fp32, operands of small fractions", true, workloads::gemm},
+    {"lu", "dense LU decomposition, fp64", true, workloads::lu},
+    {"covariance", "covariance of decimal readings, fp32", true, workloads::covariance},
+    {"fft", "Fourier transform of a few tones, fp64", true, workloads::fft},
+    {"nbody", "gravity between bodies, fp32", true, workloads::nbody},
+    {"molecular_dynamics", "atoms in a box, fp64", true, workloads::molecular_dynamics},
+    {"gemm_int8", "int8 product with int32 sums", false, workloads::gemm_int8},
+    {"spmv", "sparse matrix times vector, fp64 with int32 indices", true, workloads::spmv},
+    {"conjugate_gradient", "conjugate gradients on a grid, fp64", false, workloads::conjugate_gradient},
+    {"spmm", "random sparse matrix times a narrow dense one, fp32", true, workloads::spmm},
+    {"heat", "heat in a chip, five-point stencil, fp32", true, workloads::heat},
+    {"fdtd", "electromagnetic waves, fp64", true, workloads::fdtd},
+    {"life", "Conway's cells, uint8", false, workloads::life},
+    {"sobel", "edges of a picture, uint8 and int16", true, workloads::sobel},
+    {"integral_image", "summed areas and a blur, uint8, uint16 and uint32", false, workloads::integral_image},
+    {"bfs", "breadth first search of a power law graph, int32 and bytes", true, workloads::bfs},
+    {"shortest_paths", "Dijkstra's paths in streets, int32", true, workloads::shortest_paths},
+    {"pagerank", "ranks of a power law graph, fp32 and int32", false, workloads::pagerank},
+    {"union_find", "components by a pool of linked nodes, 64-bit addresses and int32", true, workloads::union_find},
+    {"histogram", "12-bit samples, their histogram and sums, uint16 to uint64", true, workloads::histogram},
+    {"radix_sort", "keys and positions between the passes of a sort, uint32", true, workloads::radix_sort},
+    {"merge_logs", "events by time, int64", true, workloads::merge_logs},
+    {"smith_waterman", "local alignment of genes, int8, int16", true, workloads::smith_waterman},
+    {"fir", "filtered sound, int16", true, workloads::fir},
+    {"kmeans", "groups of points, fp32 and int32", true, workloads::kmeans},
+    {"hash_join", "a hash table with chains, int32 and uint32", true, workloads::hash_join},
+    {"monte_carlo", "price paths, random states of 64 bits and fp32", false, workloads::monte_carlo},
+    {"mandelbrot", "iteration counts and magnitudes, uint16 and fp64", true, workloads::mandelbrot},
+    {"convolution", "convolutions with rectifiers, fp32", false, workloads::convolution},
+    {"quantised_mlp", "a quantised perceptron, int8, uint8 and int32", true, workloads::quantised_mlp},
+    {"attention", "a head of causal attention, fp32", true, workloads::attention},
+    {"backpropagation", "a perceptron that learns, fp32", false, workloads::backpropagation},
 };
 
 std::string names_of(const std::vector<std::string_view>& names) {
@@ -112,10 +149,7 @@ Dataset load_workload(const SourceRequest& request) {
 }  // namespace
 
 std::vector<Workload> all_workloads() {
-  std::vector<Workload> all;
-  for (const auto list : {dense_workloads(), sparse_workloads(), stencil_workloads(), graph_workloads(),
-                          integer_workloads(), neural_workloads()})
-    all.insert(all.end(), list.begin(), list.end());
+  std::vector<Workload> all(std::begin(kWorkloads), std::end(kWorkloads));
   std::sort(all.begin(), all.end(), [](const Workload& a, const Workload& b) { return a.name < b.name; });
   return all;
 }

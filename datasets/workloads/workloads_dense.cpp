@@ -5,8 +5,7 @@
 
 #include "datasets/workloads/memory_image.h"
 
-namespace ecmv::datasets {
-namespace {
+namespace ecmv::datasets::workloads {
 
 MemoryImage gemm(uint64_t) {
   constexpr int n = 176;
@@ -20,11 +19,7 @@ MemoryImage gemm(uint64_t) {
   for (int i = 0; i < n; ++i)
     for (int k = 0; k < n; ++k)
       for (int j = 0; j < n; ++j) c[i * n + j] += 1.5f * a[i * n + k] * b[k * n + j];
-  MemoryImage image;
-  image.capture("a", a);
-  image.capture("b", b);
-  image.capture("c", c);
-  return image;
+  return image_of("a", a, "b", b, "c", c);
 }
 
 MemoryImage lu(uint64_t seed) {
@@ -64,8 +59,7 @@ MemoryImage covariance(uint64_t seed) {
       for (int k = 0; k < samples; ++k) sum += data[k * columns + i] * data[k * columns + j];
       covariance[i * columns + j] = covariance[j * columns + i] = sum / (samples - 1);
     }
-  image.capture("centred", data);
-  image.capture("covariance", covariance);
+  image.capture("centred", data, "covariance", covariance);
   return image;
 }
 
@@ -99,8 +93,7 @@ MemoryImage fft(uint64_t seed) {
       data[2 * i] +=
           twiddle[2 * (static_cast<int64_t>(i) * tone % (n / 2))] + static_cast<double>(random.below(64)) / 1024;
   MemoryImage image;
-  image.capture("twiddle", twiddle);
-  image.capture("signal", data);
+  image.capture("twiddle", twiddle, "signal", data);
   for (int half = n / 2; half >= 1; half /= 2)
     for (int block = 0; block < n; block += 2 * half)
       for (int k = 0; k < half; ++k) {
@@ -150,9 +143,7 @@ MemoryImage nbody(uint64_t seed) {
         velocity[axis][i] += 0.01f * force[axis][i];
         position[axis][i] += 0.01f * velocity[axis][i];
       }
-      image.capture("position", position[axis]);
-      image.capture("velocity", velocity[axis]);
-      image.capture("force", force[axis]);
+      image.capture("position", position[axis], "velocity", velocity[axis], "force", force[axis]);
     }
     image.capture("mass", mass);
   }
@@ -196,11 +187,7 @@ MemoryImage molecular_dynamics(uint64_t seed) {
       position[k] += dt * velocity[k];
     }
   }
-  MemoryImage image;
-  image.capture("position", position);
-  image.capture("velocity", velocity);
-  image.capture("force", force);
-  return image;
+  return image_of("position", position, "velocity", velocity, "force", force);
 }
 
 // Weights, inputs and int32 sums of an int8 product.
@@ -216,25 +203,7 @@ MemoryImage gemm_int8(uint64_t seed) {
   for (int b = 0; b < batch; ++b)
     for (int i = 0; i < n; ++i)
       for (int k = 0; k < n; ++k) sums[b * n + i] += weights[i * n + k] * input[b * n + k];
-  MemoryImage image;
-  image.capture("weights", weights);
-  image.capture("input", input);
-  image.capture("sums", sums);
-  return image;
+  return image_of("weights", weights, "input", input, "sums", sums);
 }
 
-constexpr Workload kDenseWorkloads[] = {
-    {"gemm", "dense product, fp32, operands of small fractions", true, gemm},
-    {"lu", "dense LU decomposition, fp64", true, lu},
-    {"covariance", "covariance of decimal readings, fp32", true, covariance},
-    {"fft", "Fourier transform of a few tones, fp64", true, fft},
-    {"nbody", "gravity between bodies, fp32", true, nbody},
-    {"molecular_dynamics", "atoms in a box, fp64", true, molecular_dynamics},
-    {"gemm_int8", "int8 product with int32 sums", false, gemm_int8},
-};
-
-}  // namespace
-
-std::span<const Workload> dense_workloads() { return kDenseWorkloads; }
-
-}  // namespace ecmv::datasets
+}  // namespace ecmv::datasets::workloads

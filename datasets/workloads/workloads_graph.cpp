@@ -6,23 +6,19 @@
 
 #include "datasets/workloads/memory_image.h"
 
-namespace ecmv::datasets {
-namespace {
+namespace ecmv::datasets::workloads {
 
-struct Graph {
+struct Network {
   int32_t nodes = 0;
   std::vector<int32_t> begin, neighbour;  // [nodes + 1], [edges]
 
-  void capture(MemoryImage& image) const {
-    image.capture("begin", begin);
-    image.capture("neighbour", neighbour);
-  }
+  void capture(MemoryImage& image) const { image.capture("begin", begin, "neighbour", neighbour); }
 };
 
-Graph from_edges(int32_t nodes, std::vector<std::pair<int32_t, int32_t>> edges) {
+static Network from_edges(int32_t nodes, std::vector<std::pair<int32_t, int32_t>> edges) {
   std::sort(edges.begin(), edges.end());
   edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-  Graph graph{nodes, std::vector<int32_t>(static_cast<size_t>(nodes) + 1), {}};
+  Network graph{nodes, std::vector<int32_t>(static_cast<size_t>(nodes) + 1), {}};
   for (const auto& [from, to] : edges) {
     ++graph.begin[static_cast<size_t>(from) + 1];
     graph.neighbour.push_back(to);
@@ -34,7 +30,7 @@ Graph from_edges(int32_t nodes, std::vector<std::pair<int32_t, int32_t>> edges) 
 
 // Few nodes with many edges: every edge falls into a quarter of the matrix again and again (R-MAT, 0.57 0.19 0.19
 // 0.05).
-Graph power_law_graph(int log_nodes, int edges, uint64_t seed) {
+static Network power_law_graph(int log_nodes, int edges, uint64_t seed) {
   WorkloadRandom random(seed);
   std::vector<std::pair<int32_t, int32_t>> list;
   for (int e = 0; e < edges; ++e) {
@@ -51,7 +47,7 @@ Graph power_law_graph(int log_nodes, int edges, uint64_t seed) {
 }
 
 // Streets: a grid with some missing and some long ones.
-Graph road_graph(int side, uint64_t seed) {
+static Network road_graph(int side, uint64_t seed) {
   WorkloadRandom random(seed);
   std::vector<std::pair<int32_t, int32_t>> list;
   const auto both = [&](int32_t a, int32_t b) {
@@ -68,7 +64,7 @@ Graph road_graph(int side, uint64_t seed) {
 }
 
 MemoryImage bfs(uint64_t seed) {
-  const Graph graph = power_law_graph(14, 60000, seed);
+  const Network graph = power_law_graph(14, 60000, seed);
   std::vector<int32_t> level(static_cast<size_t>(graph.nodes), -1), frontier = {0}, order;
   std::vector<uint8_t> visited(static_cast<size_t>(graph.nodes));
   level[0] = 0;
@@ -87,14 +83,12 @@ MemoryImage bfs(uint64_t seed) {
   }
   MemoryImage image;
   graph.capture(image);
-  image.capture("level", level);
-  image.capture("order", order);
-  image.capture("visited", visited);
+  image.capture("level", level, "order", order, "visited", visited);
   return image;
 }
 
 MemoryImage shortest_paths(uint64_t seed) {
-  const Graph graph = road_graph(120, seed);
+  const Network graph = road_graph(120, seed);
   WorkloadRandom random(seed + 7);
   std::vector<int32_t> weight(graph.neighbour.size()),
       distance(static_cast<size_t>(graph.nodes), std::numeric_limits<int32_t>::max()),
@@ -117,14 +111,12 @@ MemoryImage shortest_paths(uint64_t seed) {
   }
   MemoryImage image;
   graph.capture(image);
-  image.capture("weight", weight);
-  image.capture("distance", distance);
-  image.capture("parent", parent);
+  image.capture("weight", weight, "distance", distance, "parent", parent);
   return image;
 }
 
 MemoryImage pagerank(uint64_t seed) {
-  const Graph graph = power_law_graph(13, 40000, seed + 3);
+  const Network graph = power_law_graph(13, 40000, seed + 3);
   const auto n = static_cast<size_t>(graph.nodes);
   std::vector<float> rank(n, 1.0f / static_cast<float>(n)), next(n), share(n);
   std::vector<int32_t> degree(n);
@@ -141,17 +133,14 @@ MemoryImage pagerank(uint64_t seed) {
   }
   MemoryImage image;
   graph.capture(image);
-  image.capture("degree", degree);
-  image.capture("rank", rank);
-  image.capture("next", next);
-  image.capture("share", share);
+  image.capture("degree", degree, "rank", rank, "next", next, "share", share);
   return image;
 }
 
 // Lists of 64-bit addresses, as programs with pointers have them: nodes of 32 bytes (next, parent, key, value) in a
 // pool.
 MemoryImage union_find(uint64_t seed) {
-  const Graph graph = road_graph(100, seed + 5);
+  const Network graph = road_graph(100, seed + 5);
   WorkloadRandom random(seed);
   constexpr uint64_t kPool = 0x00007f3a5c012000, kNodeBytes = 32;
   const auto n = static_cast<size_t>(graph.nodes);
@@ -175,21 +164,7 @@ MemoryImage union_find(uint64_t seed) {
     pool[4 * i + 2] = i;
     pool[4 * i + 3] = static_cast<uint64_t>(graph.begin[i + 1] - graph.begin[i]);
   }
-  MemoryImage image;
-  image.capture("pool", pool);
-  image.capture("root", root);
-  return image;
+  return image_of("pool", pool, "root", root);
 }
 
-constexpr Workload kGraphWorkloads[] = {
-    {"bfs", "breadth first search of a power law graph, int32 and bytes", true, bfs},
-    {"shortest_paths", "Dijkstra's paths in streets, int32", true, shortest_paths},
-    {"pagerank", "ranks of a power law graph, fp32 and int32", false, pagerank},
-    {"union_find", "components by a pool of linked nodes, 64-bit addresses and int32", true, union_find},
-};
-
-}  // namespace
-
-std::span<const Workload> graph_workloads() { return kGraphWorkloads; }
-
-}  // namespace ecmv::datasets
+}  // namespace ecmv::datasets::workloads

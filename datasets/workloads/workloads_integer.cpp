@@ -5,8 +5,7 @@
 
 #include "datasets/workloads/memory_image.h"
 
-namespace ecmv::datasets {
-namespace {
+namespace ecmv::datasets::workloads {
 
 // Samples of a 12-bit converter, their histogram and its running sums.
 MemoryImage histogram(uint64_t seed) {
@@ -20,12 +19,7 @@ MemoryImage histogram(uint64_t seed) {
   for (const uint16_t sample : samples) ++bins[sample];
   std::partial_sum(bins.begin(), bins.end(), running.begin(), std::plus<uint64_t>());
   for (size_t i = 0; i < bins.size(); ++i) squares[i] = uint64_t{bins[i]} * bins[i] * i + (i > 0 ? squares[i - 1] : 0);
-  MemoryImage image;
-  image.capture("samples", samples);
-  image.capture("bins", bins);
-  image.capture("running", running);
-  image.capture("squares", squares);
-  return image;
+  return image_of("samples", samples, "bins", bins, "running", running, "squares", squares);
 }
 
 // Keys and their positions, half sorted (after two of four passes) and sorted.
@@ -49,8 +43,7 @@ MemoryImage radix_sort(uint64_t seed) {
     std::swap(keys, next_keys);
     std::swap(positions, next_positions);
     if (pass % 2 == 0) continue;
-    image.capture("keys", keys);
-    image.capture("positions", positions);
+    image.capture("keys", keys, "positions", positions);
   }
   return image;
 }
@@ -77,12 +70,7 @@ MemoryImage merge_logs(uint64_t seed) {
     merged_time.push_back(time[at[first]]);
     merged_amount.push_back(amount[at[first]++]);
   }
-  MemoryImage image;
-  image.capture("time", time);
-  image.capture("amount", amount);
-  image.capture("merged_time", merged_time);
-  image.capture("merged_amount", merged_amount);
-  return image;
+  return image_of("time", time, "amount", amount, "merged_time", merged_time, "merged_amount", merged_amount);
 }
 
 // Two texts of genes aligned locally: the matrix of scores and the texts.
@@ -104,12 +92,7 @@ MemoryImage smith_waterman(uint64_t seed) {
       score[here] = static_cast<int16_t>(std::max({0, diagonal, up, left}));
       from[here] = score[here] == 0 ? 0 : score[here] == diagonal ? 1 : score[here] == up ? 2 : 3;
     }
-  MemoryImage image;
-  image.capture("a", a);
-  image.capture("b", b);
-  image.capture("score", score);
-  image.capture("from", from);
-  return image;
+  return image_of("a", a, "b", b, "score", score, "from", from);
 }
 
 // Sound of 16 bits: two decaying strings with noise, filtered.
@@ -135,11 +118,7 @@ MemoryImage fir(uint64_t seed) {
     for (int k = 0; k < taps && k <= i; ++k) sum += coefficients[k] * sound[i - k];
     filtered[i] = static_cast<int16_t>(sum >> 17);
   }
-  MemoryImage image;
-  image.capture("sound", sound);
-  image.capture("coefficients", coefficients);
-  image.capture("filtered", filtered);
-  return image;
+  return image_of("sound", sound, "coefficients", coefficients, "filtered", filtered);
 }
 
 // Points of a few groups: coordinates, centres, memberships after some rounds.
@@ -177,13 +156,7 @@ MemoryImage kmeans(uint64_t seed) {
     for (int g = 0; g < groups; ++g)
       for (int axis = 0; axis < axes; ++axis) centres[g * axes + axis] /= static_cast<float>(std::max(1, size[g]));
   }
-  MemoryImage image;
-  image.capture("coordinates", coordinates);
-  image.capture("centres", centres);
-  image.capture("distance", distance);
-  image.capture("group", group);
-  image.capture("size", size);
-  return image;
+  return image_of("coordinates", coordinates, "centres", centres, "distance", distance, "group", group, "size", size);
 }
 
 // Words put into a table of chains, as databases join: hashes, chains, counts.
@@ -201,13 +174,7 @@ MemoryImage hash_join(uint64_t seed) {
   }
   for (int row = 0; row < rows; ++row)
     for (int32_t other = head[hash[row] >> 18]; other >= 0; other = next[other]) matches[row] += key[other] == key[row];
-  MemoryImage image;
-  image.capture("key", key);
-  image.capture("hash", hash);
-  image.capture("head", head);
-  image.capture("next", next);
-  image.capture("matches", matches);
-  return image;
+  return image_of("key", key, "hash", hash, "head", head, "next", next, "matches", matches);
 }
 
 // A walk of many price paths: states of generators, which nothing compresses, and sums.
@@ -227,11 +194,7 @@ MemoryImage monte_carlo(uint64_t seed) {
     }
     payoff[path] = std::max(0.0f, price[path] - 100.0f);
   }
-  MemoryImage image;
-  image.capture("state", state);
-  image.capture("price", price);
-  image.capture("payoff", payoff);
-  return image;
+  return image_of("state", state, "price", price, "payoff", payoff);
 }
 
 // Steps until points leave: a picture of 16-bit counts and the last values of the points.
@@ -252,26 +215,7 @@ MemoryImage mandelbrot(uint64_t) {
       counts[y * width + x] = static_cast<uint16_t>(count);
       magnitude[y * width + x] = zr * zr + zi * zi;
     }
-  MemoryImage image;
-  image.capture("counts", counts);
-  image.capture("magnitude", magnitude);
-  return image;
+  return image_of("counts", counts, "magnitude", magnitude);
 }
 
-constexpr Workload kIntegerWorkloads[] = {
-    {"histogram", "12-bit samples, their histogram and sums, uint16 to uint64", true, histogram},
-    {"radix_sort", "keys and positions between the passes of a sort, uint32", true, radix_sort},
-    {"merge_logs", "events by time, int64", true, merge_logs},
-    {"smith_waterman", "local alignment of genes, int8, int16", true, smith_waterman},
-    {"fir", "filtered sound, int16", true, fir},
-    {"kmeans", "groups of points, fp32 and int32", true, kmeans},
-    {"hash_join", "a hash table with chains, int32 and uint32", true, hash_join},
-    {"monte_carlo", "price paths, random states of 64 bits and fp32", false, monte_carlo},
-    {"mandelbrot", "iteration counts and magnitudes, uint16 and fp64", true, mandelbrot},
-};
-
-}  // namespace
-
-std::span<const Workload> integer_workloads() { return kIntegerWorkloads; }
-
-}  // namespace ecmv::datasets
+}  // namespace ecmv::datasets::workloads

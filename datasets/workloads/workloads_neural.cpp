@@ -5,13 +5,12 @@
 #include "datasets/sources/distributions.h"
 #include "datasets/workloads/memory_image.h"
 
-namespace ecmv::datasets {
-namespace {
+namespace ecmv::datasets::workloads {
 
 float exponential(float x) { return static_cast<float>(exact_exp2(static_cast<double>(x) * 0x1.71547652b82fep+0)); }
 float logistic(float x) { return 1.0f / (1.0f + exponential(-x)); }
 
-std::vector<float> weights(size_t count, double deviation, WorkloadRandom& random) {
+static std::vector<float> weights(size_t count, double deviation, WorkloadRandom& random) {
   std::vector<float> out(count);
   for (float& w : out) w = static_cast<float>(deviation * random.normal());
   return out;
@@ -43,13 +42,7 @@ MemoryImage convolution(uint64_t seed) {
   const std::vector<float> w1 = weights(channels * in_channels * 9, 0.25, random),
                            w2 = weights(channels * channels * 9, 0.1, random);
   const std::vector<float> a1 = layer(input, w1, in_channels, channels), a2 = layer(a1, w2, channels, channels);
-  MemoryImage image;
-  image.capture("input", input);
-  image.capture("w1", w1);
-  image.capture("a1", a1);
-  image.capture("w2", w2);
-  image.capture("a2", a2);
-  return image;
+  return image_of("input", input, "w1", w1, "a1", a1, "w2", w2, "a2", a2);
 }
 
 // A quantised perceptron: int8 weights of different scales a row, uint8 activations after rectifiers, int32 sums.
@@ -75,9 +68,7 @@ MemoryImage quantised_mlp(uint64_t seed) {
         for (int col = 0; col < width; ++col) sum += w[row * width + col] * activations[b * width + col];
         next[b * width + row] = static_cast<uint8_t>(std::clamp(sum / 320, 0, 255));
       }
-    image.capture("weights", w);
-    image.capture("activations", activations);
-    image.capture("sums", sums);
+    image.capture("weights", w, "activations", activations, "sums", sums);
     activations = std::move(next);
   }
   return image;
@@ -104,13 +95,7 @@ MemoryImage attention(uint64_t seed) {
       for (int c = 0; c < width; ++c) out[i * width + c] += scores[i * tokens + j] * v[j * width + c];
     }
   }
-  MemoryImage image;
-  image.capture("q", q);
-  image.capture("k", k);
-  image.capture("v", v);
-  image.capture("scores", scores);
-  image.capture("out", out);
-  return image;
+  return image_of("q", q, "k", k, "v", v, "scores", scores, "out", out);
 }
 
 // A network with one hidden layer learns to add bits: weights, gradients and momenta after some steps.
@@ -144,26 +129,7 @@ MemoryImage backpropagation(uint64_t seed) {
       w1[i] -= 0.1f * m1[i];
     }
   }
-  MemoryImage image;
-  image.capture("w1", w1);
-  image.capture("g1", g1);
-  image.capture("m1", m1);
-  image.capture("w2", w2);
-  image.capture("x", x);
-  image.capture("h", h);
-  image.capture("d", d);
-  return image;
+  return image_of("w1", w1, "g1", g1, "m1", m1, "w2", w2, "x", x, "h", h, "d", d);
 }
 
-constexpr Workload kNeuralWorkloads[] = {
-    {"convolution", "convolutions with rectifiers, fp32", false, convolution},
-    {"quantised_mlp", "a quantised perceptron, int8, uint8 and int32", true, quantised_mlp},
-    {"attention", "a head of causal attention, fp32", true, attention},
-    {"backpropagation", "a perceptron that learns, fp32", false, backpropagation},
-};
-
-}  // namespace
-
-std::span<const Workload> neural_workloads() { return kNeuralWorkloads; }
-
-}  // namespace ecmv::datasets
+}  // namespace ecmv::datasets::workloads

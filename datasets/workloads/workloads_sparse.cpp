@@ -3,8 +3,7 @@
 
 #include "datasets/workloads/memory_image.h"
 
-namespace ecmv::datasets {
-namespace {
+namespace ecmv::datasets::workloads {
 
 template <class T>
 struct SparseRows {
@@ -18,16 +17,12 @@ struct SparseRows {
       y[row] = sum;
     }
   }
-  void capture(MemoryImage& image) const {
-    image.capture("row_begin", row_begin);
-    image.capture("column", column);
-    image.capture("value", value);
-  }
+  void capture(MemoryImage& image) const { image.capture("row_begin", row_begin, "column", column, "value", value); }
 };
 
 // The five-point Laplacian of a grid; `conductivity` of an edge scales it.
 template <class T, class Conductivity>
-SparseRows<T> grid_laplacian(int width, int height, Conductivity conductivity) {
+static SparseRows<T> grid_laplacian(int width, int height, Conductivity conductivity) {
   SparseRows<T> rows;
   for (int y = 0; y < height; ++y)
     for (int x = 0; x < width; ++x) {
@@ -65,8 +60,7 @@ MemoryImage spmv(uint64_t seed) {
   }
   MemoryImage image;
   rows.capture(image);
-  image.capture("x", x);
-  image.capture("y", y);
+  image.capture("x", x, "y", y);
   return image;
 }
 
@@ -95,9 +89,7 @@ MemoryImage conjugate_gradient(uint64_t) {
     for (size_t i = 0; i < n; ++i) p[i] = r[i] + beta * p[i];
     rr = next;
     if (iteration != 10 && iteration != 60) continue;
-    image.capture("x", x);
-    image.capture("r", r);
-    image.capture("p", p);
+    image.capture("x", x, "r", r, "p", p);
   }
   return image;
 }
@@ -125,19 +117,8 @@ MemoryImage spmm(uint64_t seed) {
       for (int k = 0; k < width; ++k) product[row * width + k] += rows.value[i] * dense[rows.column[i] * width + k];
   MemoryImage image;
   rows.capture(image);
-  image.capture("dense", dense);
-  image.capture("product", product);
+  image.capture("dense", dense, "product", product);
   return image;
 }
 
-constexpr Workload kSparseWorkloads[] = {
-    {"spmv", "sparse matrix times vector, fp64 with int32 indices", true, spmv},
-    {"conjugate_gradient", "conjugate gradients on a grid, fp64", false, conjugate_gradient},
-    {"spmm", "random sparse matrix times a narrow dense one, fp32", true, spmm},
-};
-
-}  // namespace
-
-std::span<const Workload> sparse_workloads() { return kSparseWorkloads; }
-
-}  // namespace ecmv::datasets
+}  // namespace ecmv::datasets::workloads

@@ -4,8 +4,7 @@
 
 #include "datasets/workloads/memory_image.h"
 
-namespace ecmv::datasets {
-namespace {
+namespace ecmv::datasets::workloads {
 
 MemoryImage heat(uint64_t seed) {
   constexpr int n = 224, steps = 120;
@@ -26,11 +25,7 @@ MemoryImage heat(uint64_t seed) {
       }
     std::swap(now, next);
   }
-  MemoryImage image;
-  image.capture("power", power);
-  image.capture("now", now);
-  image.capture("next", next);
-  return image;
+  return image_of("power", power, "now", now, "next", next);
 }
 
 // Electric and magnetic fields around a pulse, midway.
@@ -51,11 +46,7 @@ MemoryImage fdtd(uint64_t) {
         hz[i] -= 0.7 * (ey[i + 1] - ey[i] - ex[i + n] + ex[i]);
       }
   }
-  MemoryImage image;
-  image.capture("ex", ex);
-  image.capture("ey", ey);
-  image.capture("hz", hz);
-  return image;
+  return image_of("ex", ex, "ey", ey, "hz", hz);
 }
 
 MemoryImage life(uint64_t seed) {
@@ -73,14 +64,11 @@ MemoryImage life(uint64_t seed) {
       }
     for (int i = 0; i < n * n; ++i) cells[i] = neighbours[i] == 3 || (neighbours[i] == 2 && cells[i] != 0);
   }
-  MemoryImage image;
-  image.capture("cells", cells);
-  image.capture("neighbours", neighbours);
-  return image;
+  return image_of("cells", cells, "neighbours", neighbours);
 }
 
 // A picture of soft shapes with a little noise.
-std::vector<uint8_t> picture(int width, int height, uint64_t seed) {
+static std::vector<uint8_t> picture(int width, int height, uint64_t seed) {
   WorkloadRandom random(seed);
   std::vector<int> light(static_cast<size_t>(width) * height, 60);
   for (int k = 0; k < 30; ++k) {
@@ -114,12 +102,7 @@ MemoryImage sobel(uint64_t seed) {
                                    in[i - n + 1]);
       edges[i] = std::abs(dx[i]) + std::abs(dy[i]) > 80 ? 255 : 0;
     }
-  MemoryImage image;
-  image.capture("picture", in);
-  image.capture("dx", dx);
-  image.capture("dy", dy);
-  image.capture("edges", edges);
-  return image;
+  return image_of("picture", in, "dx", dx, "dy", dy, "edges", edges);
 }
 
 // Summed areas of a picture and a blur by them, as cameras' programs do.
@@ -140,23 +123,7 @@ MemoryImage integral_image(uint64_t seed) {
           sums[y1 * (n + 1) + x1] - sums[y0 * (n + 1) + x1] - sums[y1 * (n + 1) + x0] + sums[y0 * (n + 1) + x0];
       blurred[y * n + x] = static_cast<uint16_t>(16 * sum / ((x1 - x0) * (y1 - y0)));  // with four binary places
     }
-  MemoryImage image;
-  image.capture("picture", in);
-  image.capture("sums", sums);
-  image.capture("blurred", blurred);
-  return image;
+  return image_of("picture", in, "sums", sums, "blurred", blurred);
 }
 
-constexpr Workload kStencilWorkloads[] = {
-    {"heat", "heat in a chip, five-point stencil, fp32", true, heat},
-    {"fdtd", "electromagnetic waves, fp64", true, fdtd},
-    {"life", "Conway's cells, uint8", false, life},
-    {"sobel", "edges of a picture, uint8 and int16", true, sobel},
-    {"integral_image", "summed areas and a blur, uint8, uint16 and uint32", false, integral_image},
-};
-
-}  // namespace
-
-std::span<const Workload> stencil_workloads() { return kStencilWorkloads; }
-
-}  // namespace ecmv::datasets
+}  // namespace ecmv::datasets::workloads

@@ -17,7 +17,7 @@ struct Advice {
 inline constexpr double kLevel = 0.03;
 Advice advice(const std::vector<Outlook>& outlooks, const std::string& type, double memory_bytes);
 
-// Of blocks of GGUF, which are multiplied nowhere here: what an ideal code could take at most, of stored bytes.
+// For GGUF blocks, which no kernel here multiplies: the most that an ideal code could save.
 Advice advice_for_blocks(double stored_bytes, double minimum_bytes);
 
 // "16.1 GB", "85.3 MB".

@@ -126,7 +126,8 @@ std::vector<LayerGroup> groups_of(const std::vector<datasets::WeightLayer>& laye
 }
 
 std::vector<Outlook> outlooks(const reports::RecordSet& records, const OutlookTask& task) {
-  // Of several cases of a codec that which has most of the layers as they are; a step before a matmul, then the later.
+  // A codec may have several cases: a step counts before a matmul, then more layers of the very shapes, then the later
+  // case.
   using Rank = std::tuple<bool, int64_t, size_t>;
   std::map<std::tuple<std::string, std::string, std::string>, std::pair<Rank, const CaseRecord*>> best;
   for (size_t i = 0; i < records.cases.size(); ++i) {

@@ -1,5 +1,5 @@
-// What records of measured products say of other weights: the bytes that a codec would store, and the time of a decoding
-// step. The arithmetic of `ecmv advise`; nothing is measured here.
+// The arithmetic of `ecmv advise`: from records of measured products to the bytes that a codec would store for other
+// weights and the time that a decoding step would take.
 #pragma once
 
 #include <cstdint>
@@ -42,10 +42,10 @@ struct OutlookTask {
   std::string device;       // only cases of this device; "": whatever the records have
 };
 
-// Of each format, codec with its settings and device one, the fastest first. Every ok case of op `step` counts, and of
-// `matmul` where a codec has no step, with that batch and type, or that was quantised. A step's time is shared out among
-// its layers in proportion to what each took alone, so that the outlook for the very layers of a record is its own
-// time. A layer of another shape takes, element by element, as long as the one in the records that is most like it.
+// One outlook for each format, codec with its settings and device, the fastest first. It is drawn from ok cases of the
+// op `step` with that batch and type, or quantised; where a codec has no step, from `matmul`. A step's time is shared
+// out among its layers in proportion to what each took alone, so the outlook for the very layers of a record is its own
+// time. A layer of another shape takes as long an element as the most similar one in the records.
 std::vector<Outlook> outlooks(const reports::RecordSet& records, const OutlookTask& task);
 
 }  // namespace ecmv::experiments

@@ -10,6 +10,7 @@
 #include "codecs/registry.h"
 #include "datasets/layers/unpack.h"
 #include "experiments/command/ad_hoc.h"
+#include "experiments/config/expand.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -40,15 +41,8 @@ int64_t rows_of(const std::vector<datasets::WeightLayer>& layers) {
   return rows;
 }
 
-int64_t largest_cache(const std::string& backend) {
-  const backends::Backend* const found = backends::find_backend(backend == "best" ? "simd" : backend);
-  int64_t bytes = 0;
-  if (found != nullptr)
-    for (const backends::DeviceInfo& info : found->devices()) bytes = std::max(bytes, info.llc_bytes);
-  return bytes;
-}
-
-// Copies of the sampled block that make what is coded larger than caches, of blocks that there are.
+// How often the sampled block stands in memory: until caches do not hold its codes, but at most once a block of the
+// model.
 int64_t copies_of(const datasets::WeightLayers& weights, const std::vector<datasets::WeightLayer>& layers, int64_t rows,
                   int64_t cache_bytes) {
   std::set<int64_t> blocks;
@@ -100,13 +94,14 @@ Experiment sample_experiment(const SampleRequest& request, const datasets::Weigh
     options.quantisers.insert(options.quantisers.end(), request.quantisers.begin(), request.quantisers.end());
   }
   options.codecs = request.codecs.empty() ? quick_codecs(request.backend) : request.codecs;
-  options.ops = {"step"};
-  options.backends = {request.backend};
-  options.batches = {request.batch};
-  if (!request.activations.empty()) options.activations = {request.activations};
-  options.repeats = {std::to_string(copies_of(weights, layers, rows, largest_cache(request.backend)))};
-  if (!request.threads.empty()) options.threads = {request.threads};
-  if (!request.device.empty()) options.gpus = {request.device};
+  options.kernels = {
+      {"op", {"step"}},
+      {"backend", {request.backend}},
+      {"batch", {request.batch}},
+      {"repeat", {std::to_string(copies_of(weights, layers, rows, largest_cache({&request.backend, 1})))}}};
+  if (!request.activations.empty()) options.kernels["activations"] = {request.activations};
+  if (!request.threads.empty()) options.kernels["threads"] = {request.threads};
+  if (!request.device.empty()) options.kernels["device"] = {request.device};
   options.repetitions = "5";
   options.min_time = "0.05";
   Experiment experiment = ad_hoc_experiment(options, {});

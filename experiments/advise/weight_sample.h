@@ -1,4 +1,4 @@
-// A sample of weights that is measured in less than two minutes: the experiment behind `ecmv advise`.
+// The experiment of `ecmv advise`: a sample of weights that is measured in less than two minutes.
 #pragma once
 
 #include <string>
@@ -19,9 +19,9 @@ struct SampleRequest {
   std::vector<std::string> quantisers = {};  // as --quantise, besides the weights as they are
 };
 
-// Decoding steps of the first block, as often in memory as caches want it but not more than the model has blocks, and of
-// what is in no block; of large matrices the first rows only. Floats of more than 16 bits are rounded to bf16.
-// Throws ConfigError.
+// Decoding steps of the first block and of the layers outside of blocks. The block stands in memory until caches do not
+// hold it, but at most as often as the model has blocks; large matrices are cut to their first rows. Floats of more
+// than 16 bits are rounded to bf16. Throws ConfigError.
 Experiment sample_experiment(const SampleRequest& request, const datasets::WeightLayers& weights);
 
 // The type of elements that is measured: "bf16", "i8"; "" for blocks.

@@ -21,8 +21,8 @@ struct ReferenceChain {
   std::vector<float> scales;                       // [layers]
   std::vector<std::vector<int32_t>> accumulators;  // [layers][rows]
   std::vector<std::vector<int8_t>> outputs;        // [layers][rows]
-  // The same of other inputs with the same scales, so that outputs may saturate. Samples take turns: what a kernel keeps
-  // of an earlier result is wrong in the next.
+  // Other inputs with the same scales, so that outputs may saturate. Samples take turns with them: a result that a
+  // kernel kept from an earlier sample is wrong in the next.
   std::shared_ptr<const ReferenceChain> changed;
 };
 

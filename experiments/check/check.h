@@ -33,7 +33,7 @@ struct EncodedLayers {
 
 // Tier 1: refuses?, encode, reference decode, comparison byte for byte (of lossy codecs: under the bound that they
 // state) and the declared bound of the size. One thread works on one layer of one codec; several codecs at once keep
-// all threads busy where layers are few. Once `interrupted`, what is left stays undone.
+// all threads busy where layers are few. Once `interrupted`, the rest stays undone.
 std::vector<EncodedLayers> encode_and_check(
     std::span<const CodecChoice> codecs, const std::vector<datasets::Matrix>& matrices,
     const std::function<bool()>& interrupted = [] { return false; });
@@ -44,12 +44,12 @@ size_t encoded_at_once(std::span<const CodecChoice> codecs, const std::vector<da
 
 // What results are compared with.
 struct Reference {
-  // The source's, of lossy codecs those that the reference decoder made.
+  // The source's. For lossy codecs what the reference decoder made.
   std::shared_ptr<const std::vector<datasets::Matrix>> matrices;
   std::shared_ptr<const ReferenceChain> chain;  // matvec
-  std::shared_ptr<FloatReference> floats = {};  // matmul, of `matrices`; the tokens are float32
-  std::shared_ptr<FloatReference> bf16 = {};    // the same of tokens of bf16
-  // Of a step that walks over some matrices more than once: which of them each layer of the pass is. Empty: each once.
+  std::shared_ptr<FloatReference> floats = {};  // matmul, of `matrices`; tokens in float32
+  std::shared_ptr<FloatReference> bf16 = {};    // tokens in bf16
+  // The matrix of each layer of the pass, for a step that walks over some of them more than once. Empty: each once.
   std::vector<size_t> order = {};
 
   size_t layers() const { return order.empty() ? matrices->size() : order.size(); }
@@ -77,8 +77,8 @@ struct OutputCheck {
 // Tier 2a: poisons every output, runs layer by layer and compares each element of each layer's result.
 OutputCheck check_every_layer(backends::Pass& pass, backends::Op op, const Reference& reference);
 
-// Tier 2a of matmuls with long rows: the same with sparse tokens (the reference's probes), in passes of their own. In a small batch
-// not all tokens are taken for every layer, but other ones for the next.
+// Tier 2a of matmuls with long rows: the same with sparse tokens (the reference's probes), in passes of their own. In a
+// small batch not all tokens are taken for every layer, but other ones for the next.
 using PreparePass = std::function<std::unique_ptr<backends::Pass>(backends::Device&, const backends::PassPlan&)>;
 OutputCheck check_probes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
                          const Reference& reference);

@@ -1,5 +1,5 @@
-// Copies of what decoding must give, in the memory of the devices that decode: there a comparison takes as long as reading
-// it, and its way to the host many times that. One copy serves all passes that must give the same bytes.
+// Copies of what decoding must give, in the memory of the devices that decode: there a comparison takes as long as
+// reading it, and its way to the host many times that. One copy serves all passes that must give the same bytes.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@
 namespace ecmv::experiments {
 
 struct ReferenceProducts {
-  int batch = 0;                           // tokens of each layer; those of a smaller batch are the first of them
+  int batch = 0;                           // tokens of each layer; a smaller batch takes the first of them
   std::string refused;                     // why a layer has no product
   std::vector<std::vector<float>> tokens;  // [layers][batch, cols]
   std::vector<backends::ExactProduct> layers;
@@ -53,7 +53,7 @@ class FloatReference {
         seed_(seed),
         batch_(batch),
         activations_(activations) {}
-  // The same of other matrices of these shapes, with these scales.
+  // A reference for other matrices of these shapes, with the same scales and tokens.
   std::shared_ptr<FloatReference> of(std::shared_ptr<const std::vector<datasets::Matrix>> matrices) const {
     return std::make_shared<FloatReference>(std::move(matrices), scales_, seed_, batch_, activations_);
   }
@@ -64,7 +64,7 @@ class FloatReference {
   const ReferenceProducts& probes() {
     return probes_ ? *probes_ : probes_.emplace(compute_probes(*matrices_, seed_, *scales_, activations_));
   }
-  // Of the matrices, empty where they have none.
+  // One for each matrix, or none.
   std::span<const datasets::Scales> scales() const { return *scales_; }
 
  private:

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/run/fill_record.h"
+#include "experiments/run/case_record.h"
 #include "experiments/run/running_case.h"
 
 namespace ecmv::experiments {
@@ -24,7 +24,7 @@ void SampleCheck::before_sample() {
   const KernelSpec& kernel = admitted_.one->kernel;
   if (const bool change = !one_pass_ && samples_ % 2 == 1; change != changed_) {
     changed_ = change;
-    set_inputs(*admitted_.pass, kernel.op, admitted_.reference, kernel.batch, changed_);
+    set_inputs(*admitted_.pass, kernel.op(), admitted_.reference, kernel.batch, changed_);
   }
   admitted_.pass->poison_outputs(samples_++ % 2);
 }
@@ -37,7 +37,7 @@ void SampleCheck::before_pass() {
 Outcome SampleCheck::after_pass() {
   left_layers_ = admitted_.reference.layers();
   if (one_pass_) return {};
-  const Outcome result = check_result(*admitted_.pass, admitted_.one->kernel.op, admitted_.reference, changed_);
+  const Outcome result = check_result(*admitted_.pass, admitted_.one->kernel.op(), admitted_.reference, changed_);
   if (result.fine()) return result;
   const Outcome where = compare(left_layers_);  // says more, if the pass still shows it
   return where.fine() ? result : where;
@@ -63,7 +63,7 @@ Outcome SampleCheck::finish() {
 }
 
 std::optional<int64_t> SampleCheck::difference_on_device(size_t layers) const {
-  if (admitted_.one->kernel.op != backends::Op::decode || layers == 0) return {};
+  if (admitted_.one->kernel.task != Task::decode || layers == 0) return {};
   const Reference& reference = admitted_.reference;
   const datasets::Matrix& matrix = (*reference.matrices)[reference.matrix_of(layers - 1)];
   const backends::Buffer* const expected = copies_.of(*admitted_.device, matrix.elements);
@@ -77,7 +77,7 @@ Outcome SampleCheck::compare(size_t layers, bool on_host) {
   if (!on_host && wrong_byte == -1)
     found.guards = admitted_.pass->broken_guards();
   else
-    found = check_last_pass(*admitted_.pass, admitted_.one->kernel.op, admitted_.reference, changed_, layers);
+    found = check_last_pass(*admitted_.pass, admitted_.one->kernel.op(), admitted_.reference, changed_, layers);
   if (wrong_byte && *wrong_byte >= 0 && found.outputs.empty())
     found.outputs = fmt::format(
         "layer {}: by the comparison on the device byte {} of the decoded matrix is wrong, and by "

@@ -1,10 +1,10 @@
-// Tier 2b: whether what is timed is right, and not only once. Results are wiped out before every timed pass and looked at
-// after it as far as that is free; samples take turns with two inputs; after a sample every layer's result is compared,
-// and then a few layers alone run as in a timed pass, because of decoding only the last layer is left to compare, and
-// because a kernel must not know which layer will be.
+// Tier 2b: whether the timed passes themselves are right, and stay right. Results are wiped out before every timed pass
+// and looked at after it as far as that is free; samples take turns with two inputs. After a sample every layer's
+// result is compared. Then a few layers alone run as in a timed pass: a decoding pass leaves only its last layer to
+// compare, and a kernel must not know which layer will be looked at.
 //
-// A matrix that a device has decoded is compared there, because its way to the host takes longer than the sample. Of the
-// first and the last sample the host compares it as well, and what the device finds is looked for on the host.
+// A matrix that a device has decoded is compared there, because its way to the host takes longer than the sample. After
+// the first and the last sample the host compares it as well, and looks for whatever the device found.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@
 
 namespace ecmv::experiments {
 
-// Whether stored matrices are what was uploaded. All of their bytes come back to the host for that, so cases that were measured
-// together and share matrices, as those of one codec do, share the answer.
+// Whether stored matrices are what was uploaded. All of their bytes come back to the host for that, so cases that were
+// measured together and share matrices, as a codec's cases do, share the answer.
 class UploadChecks {
  public:
   const Outcome& of(const Upload& upload);
@@ -42,7 +42,8 @@ class SampleCheck final : public SampleObserver {
   void before_pass() override;
   Outcome after_pass() override;
   Outcome after_sample(int64_t passes, bool last) override;
-  // Compares what the last pass left when all passes of the batch have run, and fills in what the record says of checks.
+  // Compares what the last pass left when all passes of the batch have run, and fills in what the record says of
+  // checks.
   Outcome finish();
 
  private:

@@ -8,10 +8,10 @@
 #include <yaml-cpp/yaml.h>
 #include <CLI/CLI.hpp>
 
-#include "backends/backend.h"
 #include "codecs/registry.h"
 #include "datasets/source.h"
 #include "experiments/command/command.h"
+#include "experiments/config/axes.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -24,8 +24,8 @@ YAML::Node flow_list(const std::vector<std::string>& values) {
   return list;
 }
 
-void put(YAML::Node map, const char* key, const std::vector<std::string>& values) {
-  if (!values.empty()) map[key] = flow_list(values);
+void put(YAML::Node map, std::string_view key, const std::vector<std::string>& values) {
+  if (!values.empty()) map[std::string(key)] = flow_list(values);
 }
 
 // "id:a=1,b=x" -> id, or {id: {a: 1, b: x}}.
@@ -130,24 +130,12 @@ void add_ad_hoc(CLI::App& verb, AdHoc& options) {
   verb.add_option("--quantise", options.quantisers, "ID or ID:NAME=VALUE,... of a quantiser; may be repeated")
       ->allow_extra_args(false)
       ->group(group);
-  std::string backends = "best";
-  for (const backends::Backend& backend : backends::all_backends()) backends += ", " + std::string(backend.id);
-  list("--backend", options.backends, (backends + " (best: simd where there is such a kernel, else scalar)").c_str());
-  list("--simd-target", options.simd_targets, "instruction set, best or all (best)");
-  list("--threads", options.threads, "threads, or all (all)");
-  list("--ranks", options.ranks, "with --mpi: processes that share a product, or all (all)");
-  list("--devices", options.devices, "GPUs that share a product (1; with --mpi all ranks)");
-  list("--engine", options.engines, "what these exchange vectors by: nccl, rccl, peer or all (all)");
-  list("--split", options.splits, "how these share matmuls and steps: rows, or pairs of layers (rows)");
-  list("--op", options.ops, "matvec, matmul, step, decode, size (matvec)");
-  list("--batch", options.batches, "tokens of a matmul or a step (1)");
-  list("--activations", options.activations, "what the tokens of a matmul or a step are: f32, bf16 (f32)");
-  list("--repeat", options.repeats, "of a step: copies of each block in memory (1)");
-  list("--variant", options.variants, "kernel variant, first or all (all)");
-  list("--tuning", options.tunings, "kernel tuning, first or all (all)");
-  list("--launch", options.launches, "on GPUs: graph, plain (graph: a pass replays one captured graph)");
-  list("--device", options.gpus, "on GPUs: numbers of ecmv list devices, or first (first)");
-  verb.add_option("--unfused", options.unfused, "auto, always, never (auto)")->group(group);
+  for (const KernelAxis& axis : kernel_axes()) {
+    std::vector<std::string>& values = options.kernels[std::string(axis.key)];
+    list(flag_of(axis).c_str(), values, fmt::format("{} ({})", axis.help, axis.fallback).c_str());
+    if (!axis.old_key.empty())
+      verb.add_option("--" + std::string(axis.old_key), values)->delimiter(',')->allow_extra_args(false)->group("");
+  }
   verb.add_option("--repetitions", options.repetitions, "samples of each case (9)")->group(group);
   verb.add_option("--min-time", options.min_time, "seconds of one sample (0.1)")->group(group);
 }
@@ -176,22 +164,9 @@ static std::string ad_hoc_config(const AdHoc& options) {
   }
   for (const std::string& quantiser : options.quantisers)
     data["quantise"].push_back(id_with_settings(quantiser, "--quantise"));
-  put(kernels, "backend", options.backends);
-  put(kernels, "simd_target", options.simd_targets);
-  put(kernels, "threads", options.threads);
-  put(kernels, "ranks", options.ranks);
-  put(kernels, "devices", options.devices);
-  put(kernels, "engine", options.engines);
-  put(kernels, "split", options.splits);
-  put(kernels, "op", options.ops);
-  put(kernels, "batch", options.batches);
-  put(kernels, "activations", options.activations);
-  put(kernels, "repeat", options.repeats);
-  put(kernels, "variant", options.variants);
-  put(kernels, "tuning", options.tunings);
-  put(kernels, "launch", options.launches);
-  put(kernels, "device", options.gpus);
-  if (!options.unfused.empty()) kernels["unfused"] = options.unfused;
+  for (const KernelAxis& axis : kernel_axes())
+    if (const auto given = options.kernels.find(axis.key); given != options.kernels.end())
+      put(kernels, axis.key, given->second);
   if (!options.repetitions.empty()) measure["repetitions"] = options.repetitions;
   if (!options.min_time.empty()) measure["min_time"] = options.min_time;
   for (const std::string& text : options.codecs)

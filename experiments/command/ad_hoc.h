@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,10 @@ struct AdHoc {
   std::vector<std::string> codecs;  // "rans:lanes=32,prob_bits=12"
   std::string source = "gaussian";
   std::vector<std::string> d, shapes, layers, seeds, sigma, entropy_bits;
-  std::vector<std::string> parameters;  // NAME=VALUE of the source
-  std::vector<std::string> quantisers;  // ID or ID:NAME=VALUE,...
-  std::vector<std::string> backends, simd_targets, threads, ops, batches, activations, repeats, variants, tunings,
-      launches, gpus, ranks, devices, engines, splits;
-  std::string unfused, repetitions, min_time;
+  std::vector<std::string> parameters;                                   // NAME=VALUE of the source
+  std::vector<std::string> quantisers;                                   // ID or ID:NAME=VALUE,...
+  std::map<std::string, std::vector<std::string>, std::less<>> kernels;  // by the axis's key (config/axes.h)
+  std::string repetitions, min_time;
   // Whether a run without a config is meant.
   bool given() const { return !codecs.empty(); }
   // The first of the flags that was given, or "".

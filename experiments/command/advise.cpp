@@ -18,8 +18,9 @@
 #include "experiments/command/command.h"
 #include "experiments/output/table_json.h"
 #include "experiments/output/terminal_table.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/case_record.h"
 #include "experiments/run/run.h"
+#include "experiments/run/run_record.h"
 #include "reports/fields.h"
 #include "reports/tables/table.h"
 
@@ -78,7 +79,7 @@ reports::RecordSet measure(const AdviseOptions& options, const datasets::WeightL
   return records;
 }
 
-// Of the device that the fastest case ran on, as its run describes it; 0 where it does not.
+// Memory of the device that the fastest case ran on, as its run describes it; 0 where it does not.
 double memory_of(const reports::RecordSet& records, const std::vector<Outlook>& outlooks) {
   if (outlooks.empty()) return 0;
   for (const reports::CaseRecord& record : records.cases) {
@@ -146,7 +147,7 @@ Advice advice_of_file(const std::string& path) {
   return advice_for_blocks(bytes, minimum_bytes);
 }
 
-// Of the weights, before anything about codes.
+// Sentences about the weights, before anything about codes.
 std::vector<std::string> remarks_on(const datasets::WeightLayers& weights, const std::string& dtype,
                                     const std::string& type) {
   std::vector<std::string> remarks;
@@ -249,7 +250,7 @@ void add_advise(CLI::App& app, CommandLine& line) {
   CLI::Option* const records =
       verb->add_option("--records", options->records, "record files of steps or matmuls, instead of measuring now")
           ->allow_extra_args(false);
-  // Of measuring: with records they would say nothing.
+  // These choose what is measured: with records they would say nothing.
   verb->add_option("--backend", options->sample.backend, "where products run, as for run (best: a CPU)")
       ->excludes(records);
   verb->add_option("--device", options->sample.device, "GPUs: number of ecmv list devices (first)")->excludes(records);

@@ -40,7 +40,7 @@ struct CommandLine {
   // "" or what to write where words follow the value of an option that takes a list: --op decode matvec.
   std::string list_advice;
   std::function<int()> action;  // what the verb that was typed does; returns an exit code
-  // Verbs that name codecs load these (--codec-library) and those of ECMV_CODEC_PATH before they act.
+  // Verbs that name codecs load these (--codec-library) and the ones in ECMV_CODEC_PATH before they act.
   bool names_codecs = false;
   std::vector<std::string> codec_libraries;
 };

@@ -1,4 +1,4 @@
-// ecmv doctor: what of this machine falsifies measurements, and what is missing.
+// ecmv doctor: what on this machine disturbs measurements, and what is missing.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -21,7 +21,7 @@
 #include "experiments/command/doctor.h"
 #include "experiments/config/expand.h"
 #include "experiments/output/table_json.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/run_record.h"
 #include "reports/fields.h"
 
 namespace ecmv::experiments {

@@ -13,7 +13,7 @@
 #include "datasets/tensor.h"
 #include "experiments/check/check.h"
 #include "experiments/plan/plan.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/loaded_dataset.h"
 #include "reports/fields.h"
 
 namespace ecmv::experiments {
@@ -26,7 +26,7 @@ using Metadata = std::map<std::string, std::string>;
 std::string file_name(const DataSpec& data, const CodecSpec& codec) {
   constexpr size_t kLongest = 120;
   Case one{data, codec, {}, {}};
-  one.kernel.op = backends::Op::size;
+  one.kernel.task = Task::size;
   std::string name = reports::slug(data.name() + (codec.id.empty() ? "" : "_" + codec.name()));
   return name.substr(0, kLongest) + "_" + one.key().substr(0, 8);
 }
@@ -55,7 +55,7 @@ class Exporter {
   Exporter(const ExportOptions& options, std::ostream& out, std::ostream& messages)
       : options_(options), out_(out), messages_(messages) {}
 
-  // Cases of one dataset; those of the same codec stand together.
+  // Cases of one dataset, sorted by codec.
   void dataset(std::span<const Case> cases) {
     const DataSpec& data = cases.front().data;
     datasets::Dataset dataset;

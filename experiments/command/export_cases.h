@@ -1,5 +1,5 @@
-// The matrices and the stored streams of cases as safetensors files, so that others can check what is stored. Drawn in
-// README.md.
+// The matrices and the stored streams of cases as safetensors files, so that others can check the stored bytes. Drawn
+// in README.md.
 #pragma once
 
 #include <filesystem>
@@ -21,9 +21,9 @@ struct ExportSummary {
   bool interrupted = false;
 };
 
-// Encodes every dataset with every codec that the cases name, once each whatever kernels they name, checks the reference
-// decode as a run does, and writes what is right. A line for each file goes to `out`, refusals and failures to
-// `messages`. Throws std::runtime_error with a sentence where a file cannot be written.
+// Encodes every dataset with every codec that the cases name, once each whatever kernels they name, checks the
+// reference decode as a run does, and writes the streams that are right. A line for each file goes to `out`, refusals
+// and failures to `messages`. Throws std::runtime_error with a sentence where a file cannot be written.
 ExportSummary export_cases(const Experiment& experiment, const ExportOptions& options, std::ostream& out,
                            std::ostream& messages);
 

@@ -77,7 +77,7 @@ nlohmann::ordered_json tensors_json(const reports::Table& table, const std::vect
   return rows;
 }
 
-// Of models with many biases and constants the first table would be about these.
+// Biases and constants: in many models they would fill the first table.
 bool is_small(const TensorSummary& tensor, int64_t elements_of_file) {
   constexpr int64_t kSmall = 4096, kSmallPart = 10000;
   return tensor.elements < std::min(kSmall, elements_of_file / kSmallPart);

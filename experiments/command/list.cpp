@@ -1,5 +1,5 @@
-// ecmv list: what there is. Everything is put into JSON first, with real booleans, numbers and lists; what people see is
-// made of that.
+// ecmv list: what there is. Everything is put into JSON first, with real booleans, numbers and lists; what people see
+// is made of that.
 #include <iostream>
 #include <map>
 #include <memory>
@@ -67,12 +67,12 @@ Json json_of(const codecs::CodecEntry& entry) {
   Json kernels = Json::array(), settings = Json::array();
   for (const backends::Backend& backend : backends::all_backends())
     for (const backends::Kernel& kernel : entry.kernels(backend.id)) {
-      Json tunings = Json::array();
-      for (const backends::Policy& policy : kernel.policies) tunings.push_back(policy.name);
+      Json policies = Json::array();
+      for (const backends::Policy& policy : kernel.policies) policies.push_back(policy.name);
       kernels.push_back({{"backend", backend.id},
                          {"op", backends::op_name(kernel.op)},
                          {"variant", kernel.variant},
-                         {"tunings", tunings}});
+                         {"policies", policies}});
     }
   for (const codecs::SettingInfo& info : codec.settings) settings.push_back(json_of(info));
   Json json = {{"codec", entry.id},
@@ -157,7 +157,7 @@ Json datasets_json() {
           {"quantiser_parameters", quantiser_parameters}};
 }
 
-// One row for each codec, kernel, tuning and instruction set.
+// One row for each codec, kernel, policy and instruction set.
 Json coverage_json(Named named) {
   Json rows = Json::array();
   for (const CoverageEntry& entry : coverage(chosen_codecs(named)))
@@ -167,7 +167,7 @@ Json coverage_json(Named named) {
                     {"simd_target", entry.simd_target},
                     {"activations", entry.activations},
                     {"variant", entry.variant},
-                    {"tuning", entry.tuning},
+                    {"policy", entry.policy},
                     {"unfused", entry.unfused},
                     {"state", entry.status},
                     {"reason", entry.reason}});
@@ -282,10 +282,10 @@ void print_codec(const Json& codec, size_t columns, std::ostream& out) {
   out << (codec["kernels"].empty() ? "  no kernels: the reference decoder, and the product of what it gives\n"
                                    : "  kernels\n");
   for (const Json& kernel : codec["kernels"]) {
-    const std::string tunings = text_of("", kernel["tunings"]);
+    const std::string policies = text_of("", kernel["policies"]);
     line(fmt::format("    {} {} {}  ", kernel["backend"].get<std::string>(), kernel["op"].get<std::string>(),
                      kernel["variant"].get<std::string>()),
-         tunings == "default" ? " " : tunings, 30);
+         policies == "default" ? " " : policies, 30);
   }
 }
 
@@ -299,7 +299,7 @@ void print_coverage(const Json& rows, size_t columns, std::ostream& out) {
         {{"codec", part("codec")},
          {"kernel", fmt::format("{}{}/{}{}/{}{}/{}", part("backend"), target, part("op"),
                                 part("activations") == "bf16" ? ":bf16" : "",
-                                row["unfused"].get<bool>() ? "unfused_" : "", part("variant"), part("tuning"))},
+                                row["unfused"].get<bool>() ? "unfused_" : "", part("variant"), part("policy"))},
          {"state", part("state")},
          {"reason", part("reason")}});
   }

@@ -28,7 +28,7 @@ void expect_known(const std::string& flag, const std::string& name, bool number)
       known.push_back(field);
   } else {
     known = reports::field_names();
-    if (name.starts_with("setting.")) return;
+    if (name.starts_with("setting.") || reports::is_field(name)) return;
   }
   if (std::ranges::find(known, name) == known.end())
     throw UsageError(fmt::format("{} {}: there is no such {}.{}{}", flag, name,

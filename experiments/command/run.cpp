@@ -22,11 +22,11 @@
 #include "experiments/output/result_files.h"
 #include "experiments/output/run_summary.h"
 #include "experiments/plan/plan.h"
+#include "experiments/plan/shard.h"
 #include "experiments/ranks/rank_team.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/case_record.h"
 #include "experiments/run/run.h"
 #include "experiments/run/running_case.h"
-#include "experiments/run/shard.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -145,17 +145,15 @@ void warn_of_load(backends::cpu::CoreWatch& cores) {
         worst.throttle_events.value_or(0) > 0 ? ", and the kernel counted throttling" : "");
 }
 
-// Of a shard, whether one of its own cases does; another shard may have them.
+// Whether a case runs on this backend. Another shard may have its cases.
 bool asks_for(const Experiment& experiment, const std::string& backend) {
   return !experiment.shard ||
          std::ranges::any_of(experiment.cases, [&](const Case& one) { return one.kernel.backend == backend; });
 }
 
-void end_without_others(const std::string& sentence);
-
-int run_cases(const RunVerbOptions& options, const CommandLine& line) {
-  std::string nothing_left;
-  const Experiment experiment = experiment_of(options, line, nothing_left);
+// The exit code of a run that ends before any case: it was asked for something else, or nothing can run.
+std::optional<int> ended_before_cases(const RunVerbOptions& options, const Experiment& experiment,
+                                      const std::string& nothing_left) {
   if (options.print_config) {
     std::cout << experiment.config_text;
     return kFine;
@@ -177,22 +175,94 @@ int run_cases(const RunVerbOptions& options, const CommandLine& line) {
     std::cerr << "ecmv: " << missing << "\n";
     return kNothingRan;
   }
+  return std::nullopt;
+}
+
+std::filesystem::path records_path(const RunVerbOptions& options, const Experiment& experiment) {
+  if (options.output == "-") return "/dev/stdout";
+  if (!options.output.empty()) return options.output;
+  return std::filesystem::path("out") / experiment.name /
+         records_name(experiment.shard ? shard_part(*experiment.shard) : "");
+}
+
+// Cases that ended the process or never end. Each costs itself alone: it gets a record with its reason, and the others
+// run.
+class GivenUpCases {
+ public:
+  GivenUpCases(const Experiment& experiment, ResultFile& results, std::set<std::string>& done)
+      : experiment_(experiment), results_(results), done_(done) {}
+
+  void add(const Journal::Entry& entry, reports::Status status, const std::string& reason) {
+    const auto one = std::ranges::find(experiment_.cases, entry.key, &Case::key);
+    if (one == experiment_.cases.end() || results_.done().contains(entry.key)) return;
+    reports::CaseRecord record = describe_case(*one, experiment_.name, results_.run_id());
+    record.status = status;
+    record.reason = reason;
+    results_.write(record);
+    done_.insert(entry.key);
+    ++counts_[status];
+    std::cerr << fmt::format("ecmv: {}: {}\n", one->name(), reason);
+  }
+  // The run counted them as done before.
+  void count_in(RunSummary& summary) const {
+    for (const auto& [status, count] : counts_) {
+      summary.counts[status] += count;
+      summary.skipped -= count;
+    }
+  }
+
+ private:
+  const Experiment& experiment_;
+  ResultFile& results_;
+  std::set<std::string>& done_;
+  std::map<reports::Status, int> counts_;
+};
+
+// Tables and sentences about a run that is over, and its exit code. `backends`: on which a case was ok.
+int conclude(const RunSummary& summary, const RunVerbOptions& options, const CommandLine& line,
+             const Experiment& experiment, const ResultFile& results, const std::set<std::string>& backends) {
+  const std::filesystem::path path = records_path(options, experiment);
+  const TableFiles& tables = options.tables;
+  // A table that was asked for on stdout stands there alone.
+  const bool stdout_taken = tables.json == "-" || tables.csv == "-" || tables.markdown == "-";
+  if (!results.is_stream()) write_tables(path, experiment, tables, stdout_taken ? nullptr : &std::cout);
+  print_summary(summary, path);
+  const auto ok = summary.counts.find(reports::Status::ok);
+  if (summary.disturbed > 0)
+    std::cerr << fmt::format(
+        "DISTURBED: {} were in the way of {} of {} cases, marked with !. Measure again when it is quiet.\n",
+        summary.disturbers.text(), summary.disturbed, ok == summary.counts.end() ? 0 : ok->second);
+  if (!results.is_stream() && !summary.interrupted && ok != summary.counts.end())
+    std::cerr << "Tables and figures: " << report_command(line, path, experiment.shard) << "\n";
+  if (summary.interrupted)
+    std::cerr << "Interrupted. The rest runs with: " << resume_command(line, options, experiment) << "\n";
+  if (const int code = summary.exit_code(); code != kFine) return code;
+  for (const std::string& id : options.required_backends)
+    if (!backends.contains(id) && asks_for(experiment, id)) {
+      std::cerr << fmt::format("ecmv: no case ran on the required backend '{}'.\n", id);
+      return kNothingRan;
+    }
+  return kFine;
+}
+
+void end_without_others(const std::string& sentence);
+
+int run_cases(const RunVerbOptions& options, const CommandLine& line) {
+  std::string nothing_left;
+  const Experiment experiment = experiment_of(options, line, nothing_left);
+  if (const auto code = ended_before_cases(options, experiment, nothing_left)) return *code;
   catch_interrupts();
   std::optional<RankTeam> team;
   if (const int processes = processes_for(experiment.cases); processes > 1 && RankTeam::get() == nullptr)
     team.emplace(backends::start_world(processes, line.arguments, end_without_others), end_without_others, true);
-  const std::filesystem::path path =
-      options.output.empty() ? std::filesystem::path("out") / experiment.name /
-                                   records_name(experiment.shard ? shard_part(*experiment.shard) : "")
-                             : std::filesystem::path(options.output == "-" ? "/dev/stdout" : options.output);
+  const std::filesystem::path path = records_path(options, experiment);
   const TableFiles& tables = options.tables;
   check_places(path, experiment, tables);
   const std::optional<Journal::Entry> died = options.resume ? Journal::left_behind(path) : std::nullopt;
-  ResultFile results(path, experiment, line.arguments,
-                     options.resume  ? WhenThere::resume
-                     : options.force ? WhenThere::replace
-                                     : WhenThere::set_aside,
-                     std::cerr);
+  const WhenThere when_there = options.resume  ? WhenThere::resume
+                               : options.force ? WhenThere::replace
+                                               : WhenThere::set_aside;
+  ResultFile results(path, experiment, line.arguments, when_there, std::cerr);
   if (results.is_stream() && !(tables.json + tables.csv + tables.markdown).empty())
     throw UsageError(fmt::format("Tables are made of the record file, and {} is none.", path.string()));
   std::optional<Journal> journal;
@@ -207,67 +277,31 @@ int run_cases(const RunVerbOptions& options, const CommandLine& line) {
     if (record.status == reports::Status::ok) backends.insert(record.kernel.backend);
     results.write(record);
   };
-  if (!options.smoke && !options.profile)
-    run_options.on_bandwidth = [&](const reports::BandwidthRecord& record) { results.write(record); };
+  const bool measures = !options.smoke && !options.profile;
+  if (measures) run_options.on_bandwidth = [&](const reports::BandwidthRecord& record) { results.write(record); };
   if (!experiment.question.empty()) std::cerr << experiment.name << ": " << experiment.question << "\n";
-  // A case that ends the process, or never ends, costs itself alone.
-  std::map<reports::Status, int> given_up;
-  const auto give_up = [&](const Journal::Entry& entry, reports::Status status, const std::string& reason) {
-    const auto one = std::ranges::find(experiment.cases, entry.key, &Case::key);
-    if (one == experiment.cases.end() || results.done().contains(entry.key)) return;
-    reports::CaseRecord record = describe_case(*one, experiment.name, results.run_id());
-    record.status = status;
-    record.reason = reason;
-    results.write(record);
-    run_options.done.insert(entry.key);
-    ++given_up[status];
-    std::cerr << fmt::format("ecmv: {}: {}\n", one->name(), reason);
-  };
+  GivenUpCases given_up(experiment, results, run_options.done);
   if (died)
-    give_up(
+    given_up.add(
         *died, reports::Status::error,
         "The run before ended while this case ran: a crash, a kill or a fall of the power. It is left out this time.");
   catch_crashes("The records up to here are kept; --resume goes on and leaves that case out.\n", kFailedCase);
   const auto limit = std::chrono::seconds(600 + static_cast<int64_t>(10 * experiment.measure.max_seconds));
   const Watchdog watchdog(limit, [&](const Journal::Entry& entry) {
-    give_up(entry, reports::Status::timed_out, fmt::format("One call of it did not end in {} s.", limit.count()));
+    given_up.add(entry, reports::Status::timed_out, fmt::format("One call of it did not end in {} s.", limit.count()));
     std::cerr << "The rest runs with: " << resume_command(line, options, experiment) << "\n" << std::flush;
     ::_exit(kFailedCase);
   });
   std::optional<backends::cpu::CoreWatch> cores;
-  if (!options.smoke && !options.profile) {
+  if (measures) {
     warn_of_load(cores.emplace());
     run_options.cores = &*cores;
   }
   RunSummary summary = run_experiment(experiment, run_options);
-  for (const auto& [status, count] : given_up) {
-    summary.counts[status] += count;
-    summary.skipped -= count;
-  }
-
+  given_up.count_in(summary);
   if (team) team->finish();
   results.sync();
-  // A table that was asked for on stdout stands there alone.
-  const bool stdout_taken = tables.json == "-" || tables.csv == "-" || tables.markdown == "-";
-  if (!results.is_stream()) write_tables(path, experiment, tables, stdout_taken ? nullptr : &std::cout);
-  print_summary(summary, path);
-  if (summary.disturbed > 0)
-    std::cerr << fmt::format(
-        "DISTURBED: {} were in the way of {} of {} cases, marked with !. Measure again when it is quiet.\n",
-        summary.disturbers.text(), summary.disturbed,
-        summary.counts.contains(reports::Status::ok) ? summary.counts.at(reports::Status::ok) : 0);
-  if (!results.is_stream() && !summary.interrupted && summary.counts.contains(reports::Status::ok))
-    std::cerr << "Tables and figures: " << report_command(line, path, experiment.shard) << "\n";
-  if (summary.interrupted)
-    std::cerr << "Interrupted. The rest runs with: " << resume_command(line, options, experiment) << "\n";
-  const int code = summary.exit_code();
-  if (code != kFine) return code;
-  for (const std::string& id : options.required_backends)
-    if (!backends.contains(id) && asks_for(experiment, id)) {
-      std::cerr << fmt::format("ecmv: no case ran on the required backend '{}'.\n", id);
-      return kNothingRan;
-    }
-  return kFine;
+  return conclude(summary, options, line, experiment, results, backends);
 }
 
 // A rank is gone that others wait for, or the first one is: this process ends.

@@ -20,7 +20,7 @@
 #include "experiments/output/junit.h"
 #include "experiments/output/run_summary.h"
 #include "experiments/output/terminal_table.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/loaded_dataset.h"
 #include "experiments/run/run.h"
 #include "experiments/run/running_case.h"
 
@@ -91,7 +91,7 @@ class Verification {
       if (record.status == reports::Status::ok && record.kernel.op != "size")
         counts.kernels.insert(fmt::format("{}/{}/{}/{}/{}/{}", record.kernel.backend, record.kernel.simd_target,
                                           record.kernel.op, record.kernel.unfused, record.kernel.variant,
-                                          record.kernel.tuning));
+                                          record.kernel.policy));
     };
     const RunSummary summary = run_experiment(experiment, run);
     for (const auto& [reason, count] : summary.refusals) refusals_[reason] += count;

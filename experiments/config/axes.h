@@ -1,33 +1,75 @@
-// Axes: keys with lists of values, and every combination of them.
+// The axes of a config's `kernels`, one row of a table each. From the table come the keys of configs and of `exclude`,
+// the flags of a run without a config and their help, the defaults, the names of cases, the fields of records, and the
+// part of config.schema.json that a test compares with it. To add an axis: a row in axes.cpp, a list in KernelChoice, a
+// field in KernelSpec, and what it does in expand.cpp.
 #pragma once
 
-#include <map>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
-#include "experiments/config/strict_yaml.h"
+#include "experiments/config/case.h"
+#include "reports/record.h"
 
 namespace ecmv::experiments {
 
-// More is a slip of the pen, and would fill the memory before it could be seen.
-inline constexpr size_t kMostCases = 100'000;
+// Which kernels a block asks for: a list for every axis.
+struct KernelChoice {
+  // Backend ids, or "best": `simd` where the codec has a SIMD kernel for the op, otherwise `scalar`.
+  std::vector<std::string> backends = {"best"};
+  std::vector<std::string> simd_targets = {"best"};  // names of instruction sets, "best", or "all" that this CPU has
+  std::vector<int64_t> threads = {0};                // CPUs; 0: all that the process may use
+  std::vector<int64_t> ranks = {0};                  // CPUs; 0: all that a launcher started
+  std::vector<int64_t> shared_devices = {0};  // GPUs; 0: all that a launcher started, without one a single device
+  std::vector<std::string> engines = {"all"};
+  std::vector<std::string> splits = {"rows"};
+  std::vector<int64_t> devices = {-1};  // GPUs: numbers in the backend's list; -1: the first that fits
+  std::vector<Task> tasks = {Task::matvec};
+  std::vector<int64_t> batches = {1};
+  std::vector<backends::Activations> activations = {backends::Activations::f32};
+  std::vector<int64_t> repeats = {1};
+  std::string unfused = "auto";
+  std::vector<std::string> variants = {"all"};  // names, "first" or "all"
+  std::vector<std::string> policies = {"all"};  // names, "first", "all", or "auto": the kernel's own choice
+  std::vector<std::string> launches = {"graph"};
 
-// One axis of a product: a key and the values it takes.
-struct Axis {
-  std::string key;
-  std::vector<YAML::Node> values;
+  bool asks_for(Task task) const;
 };
 
-// The value of `zip`: names of axes of one length.
-std::vector<std::string> read_zip(const YAML::Node& node, const std::vector<Axis>& axes, YamlErrors& errors);
+// Where the reader puts an axis's values: words, numbers, or a list of an enum whose values are in the order of the
+// words.
+using KernelChoiceField = std::variant<std::vector<std::string> KernelChoice::*, std::vector<int64_t> KernelChoice::*,
+                                       std::string KernelChoice::*, std::vector<Task> KernelChoice::*,
+                                       std::vector<backends::Activations> KernelChoice::*>;
 
-// Whether there are more combinations than a config may have; then that is an error.
-bool too_many(const std::vector<Axis>& axes, const std::vector<std::string>& zip, std::string_view what,
-              const YAML::Node& where, YamlErrors& errors);
+struct KernelAxis {
+  std::string_view key;       // in configs; the flag is --key with '-' for '_'
+  std::string_view help;      // for --help and the schema
+  std::string_view fallback;  // the value where a config names none
+  KernelChoiceField field;
+  // Words: the ones it knows; without any, names that the machine or the build gives. Numbers: the one word that stands
+  // for a number, or none.
+  std::vector<std::string_view> words = {};
+  // Names beside the words, where the reader can check them; they may depend on the backends chosen.
+  std::vector<std::string> (*names)(const KernelChoice&) = nullptr;
+  int64_t word_number = 0, least = 1, most = 1;  // numbers: what the word stands for, and the range of the others
+  // The tasks that have the axis (none: all), and why others lack it: "'batch' counts the tokens of ...".
+  std::vector<Task> tasks = {};
+  std::string_view of_tasks = {};
+  // The part of a case's name, "" for a default that is left out. Parts follow each other in the order of the table.
+  std::string (*name_part)(const KernelSpec&) = nullptr;
+  // What a rule of `exclude` compares, "" where the case lacks the axis; null: rules cannot name it.
+  std::string (*value)(const KernelSpec&) = nullptr;
+  void (*record)(const KernelSpec&, reports::CaseRecord&) = nullptr;  // null: filled in by what runs
+  std::string_view old_key = {};                                      // still read
+};
 
-// Every combination of the axes, the first axis slowest. Axes named in `zip` advance together.
-std::vector<std::map<std::string, YAML::Node>> product(const std::vector<Axis>& axes,
-                                                       const std::vector<std::string>& zip);
+std::span<const KernelAxis> kernel_axes();
+// By its key or its old key; null: there is none.
+const KernelAxis* find_kernel_axis(std::string_view key);
+std::string flag_of(const KernelAxis& axis);  // "--simd-target"
 
 }  // namespace ecmv::experiments

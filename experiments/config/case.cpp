@@ -2,10 +2,12 @@
 #include "experiments/config/case.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "codecs/registry.h"
+#include "experiments/config/axes.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -82,21 +84,33 @@ CodecSpec make_codec_spec(const codecs::CodecEntry& entry, backends::Settings se
   return spec;
 }
 
+std::string_view task_name(Task task) {
+  switch (task) {
+    case Task::step: return "step";
+    case Task::size: return "size";
+    default: return backends::op_name(KernelSpec{.task = task}.op());
+  }
+}
+
+bool on_host(std::string_view backend) { return backend == "scalar" || backend == "simd"; }
+
+backends::Op KernelSpec::op() const {
+  switch (task) {
+    case Task::decode: return backends::Op::decode;
+    case Task::matvec: return backends::Op::matvec;
+    case Task::matmul:
+    case Task::step: return backends::Op::matmul;
+    case Task::size: break;
+  }
+  throw std::logic_error("The task 'size' runs nothing.");
+}
+
 std::string KernelSpec::name() const {
-  if (op == backends::Op::size) return "size";
-  std::string place = backend;
-  if (!simd_target.empty()) place += ":" + simd_target;
-  if (threads > 0) place += fmt::format(":t{}", threads);
-  if (ranks > 1) place += engine.empty() ? fmt::format(":r{}", ranks) : fmt::format(":devices{}:{}", ranks, engine);
-  if (pairs) place += ":pairs";
-  if (device >= 0) place += fmt::format(":device{}", device);
-  std::string work(op_name());
-  if (op == backends::Op::matmul) work += fmt::format(":b{}", batch);
-  if (activations == backends::Activations::bf16) work += ":bf16";
-  if (repeat > 1) work += fmt::format(":x{}", repeat);
-  const std::string chosen = step && tuning == variant ? variant : fmt::format("{}/{}", variant, tuning);
-  return fmt::format("{}/{}/{}{}{}", place, work, unfused ? "unfused_" : "", chosen,
-                     launch == "plain" ? "/plain_launches" : "");
+  if (task == Task::size) return "size";
+  std::string name;
+  for (const KernelAxis& axis : kernel_axes())
+    if (axis.name_part != nullptr) name += axis.name_part(*this);
+  return name;
 }
 
 std::string KernelSpec::short_name() const {

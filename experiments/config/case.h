@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/compressed_matrix.h"
-#include "backends/kernel.h"
+#include "backends/pass.h"
 #include "datasets/quantisers/quantisers.h"
 
 namespace ecmv::codecs {
@@ -25,7 +25,7 @@ struct DataSpec {
   uint64_t seed = 1;
   std::map<std::string, double> numbers;
   std::map<std::string, std::string> texts;
-  datasets::QuantiserChoice quantiser = {};  // what is made of the source's floats; without an id nothing
+  datasets::QuantiserChoice quantiser = {};  // for the source's floats; without an id they stay
   std::string name() const;                  // "gaussian[entropy_bits=5]/4096x4096x10/seed1": part of case keys
   std::string short_name() const;            // without the seed where it is 1: for people
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
@@ -36,7 +36,7 @@ struct CodecSpec {
   backends::Settings settings;  // resolved: every setting has its value
   uint32_t format_version = 1;
   std::vector<std::string> non_default = {};  // names of the settings that have other values than by default
-  // Of a mix, whose id is kMix: words for kinds of layers (mix.h), and the codec of each.
+  // A mix, whose id is kMix: words for kinds of layers (mix.h), and the codec of each.
   std::vector<std::string> kinds = {};
   std::vector<CodecSpec> of_kinds = {};
   bool is_mix() const { return !kinds.empty(); }
@@ -46,30 +46,39 @@ struct CodecSpec {
 };
 CodecSpec make_codec_spec(const codecs::CodecEntry& entry, backends::Settings settings);
 
+// What a case does. `step`: a decoding step, the matmul of every layer of a model, each by the kernel that suits it
+// (plan/step.h). `size`: nothing runs, and the record has the stored bytes.
+enum class Task : uint8_t { decode, matvec, matmul, step, size };
+std::string_view task_name(Task task);
+
+// `scalar` and `simd`, which have the axis `threads`. The others are GPUs, with the axes `device` and `launch`.
+bool on_host(std::string_view backend);
+
+// A point of the axes of axes.h. For the task `size` everything else is empty.
 struct KernelSpec {
-  std::string backend;
-  std::string simd_target;                 // "": the best that the machine has
-  int threads = 0;                         // 0: all that the process may use
-  backends::Op op = backends::Op::matvec;  // size: nothing runs, and everything else here is empty
-  std::string variant;                     // of the codec's kernel; "reference" for the reference decoder
-  std::string tuning;
+  Task task = Task::matvec;
+  std::string backend = {};
+  std::string simd_target = {};  // "": the best that the machine has
+  int threads = 0;               // 0: all that the process may use
+  int ranks = 1;                 // CPUs: processes that share a product, each with `threads` threads. GPUs: devices
+  std::string engine = {};       // GPUs that share: "nccl", "rccl" or "peer"
+  bool pairs = false;            // with several ranks: layers are split in pairs (plan/split.h), not by rows alone
+  int device = -1;               // GPUs: number in the backend's list; -1: the first that fits
+  int batch = 1;                 // tokens
+  backends::Activations activations = backends::Activations::f32;
+  int repeat = 1;        // step: how often each block stands in memory
   bool unfused = false;  // a product by a decode kernel and the harness's dense product
-  int batch = 1;         // tokens, of matmul
-  backends::Activations activations = backends::Activations::f32;  // what they are
-  // A decoding step: the matmul of every layer of a model, each by the kernel that suits it (step.h). `variant` and
-  // `tuning` are what may be chosen: names, "first", or "best" of all.
-  bool step = false;
-  int repeat = 1;  // of a step: how often each block stands in memory
-  int ranks = 1;   // of products: processes that share them, each with `threads` threads, of GPUs each with a device
-  bool pairs = false;  // with several ranks: layers are split in pairs (split.h), not by rows alone
-  // GPUs, with several ranks: what exchanges the vectors, "nccl", "rccl" or "peer". On CPUs it is what connects them.
-  std::string engine;
-  // GPUs only.
-  int device = -1;     // number in the backend's list; -1: the first that fits
-  std::string launch;  // "graph": the pass replays one captured graph; "plain": a launch a kernel; "" elsewhere
-  std::string_view op_name() const { return step ? "step" : backends::op_name(op); }
+  // The names of `chosen`, or the variant "reference". In a step they say what may be chosen: names, "first", or "best"
+  // of all.
+  std::string variant = {}, policy = {};
+  std::string launch = {};  // GPUs: "graph": a pass replays one captured graph; "plain": a launch a kernel; else ""
+  // Resolved by expand.h; none for the reference decoder, a step and `size`. Without a policy the kernel chooses it.
+  backends::ChosenKernel chosen = {};
+
+  bool takes_tokens() const { return task == Task::matmul || task == Task::step; }
+  backends::Op op() const;   // what its passes do; throws std::logic_error for `size`
   std::string name() const;  // "simd:AVX2:t1/matvec/rows/rows4", "cuda/matmul:b16/tuned/rows2", "cuda/step:b1:x16/best"
-  std::string short_name() const;  // without a tuning that is the default: for people
+  std::string short_name() const;  // for people: without a policy that is the default
 };
 
 struct Case {
@@ -79,7 +88,7 @@ struct Case {
   // Why this case cannot even be tried ("backend x is unavailable: ..."); empty normally.
   std::string unavailable;
   std::string name() const;        // data/codec/kernel
-  std::string short_name() const;  // the same of the short names: what people are shown
+  std::string short_name() const;  // the short names: what people are shown
   std::string key() const;         // 16 hexadecimal digits, a hash of name() and the format version
 };
 
@@ -108,8 +117,8 @@ struct Experiment {
   std::string config_text;  // resolved YAML, stored beside the records
   MeasureSpec measure;
   bool verify_each = true;     // tier 2b in full after every sample; false: once at the end
-  std::vector<Case> cases;     // cases of the same data stand together, within them those of the same codec
-  std::optional<Shard> shard;  // of the cases there were, these are the ones of
+  std::vector<Case> cases;     // sorted by data, then by codec
+  std::optional<Shard> shard;  // the part of the config's cases that these are
 };
 
 }  // namespace ecmv::experiments

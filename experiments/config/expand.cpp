@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "backends/backend.h"
+#include "backends/cpu/memory_limits.h"
+#include "datasets/source.h"
 #include "experiments/ranks/rank_team.h"
 
 namespace ecmv::experiments {
-
-bool on_host(std::string_view backend) { return backend == "scalar" || backend == "simd"; }
 
 namespace {
 
@@ -16,73 +16,69 @@ using backends::Activations;
 using backends::Op;
 
 constexpr std::string_view kBest = "best";
+constexpr std::string_view kAuto = "auto";  // the policy that the kernel chooses for matrix, device and batch
 
-bool chosen(const std::vector<std::string>& names, std::string_view name, bool is_first) {
-  return std::any_of(names.begin(), names.end(),
-                     [&](const std::string& n) { return n == "all" || (n == "first" && is_first) || n == name; });
+using Words = std::vector<std::string>;
+
+bool names_it(const Words& words, std::string_view name, bool is_first) {
+  return std::ranges::any_of(
+      words, [&](const std::string& word) { return word == "all" || (word == "first" && is_first) || word == name; });
 }
 
-// What a kernel shall do. Of a matmul with tokens of which type, and with scales of groups of so many columns (0: none).
-struct Task {
-  Op op;
-  Activations activations = Activations::f32;
-  int64_t group_cols = 0;
-};
-
-bool does(const backends::Kernel& kernel, const Task& task) {
-  return kernel.op == task.op && (task.op != Op::matmul || (kernel.activations == task.activations &&
-                                                            backends::takes_groups(kernel, task.group_cols)));
+bool does(const backends::Kernel& kernel, const Work& work) {
+  return kernel.op == work.op && (work.op != Op::matmul || (kernel.activations == work.activations &&
+                                                            backends::takes_groups(kernel, work.group_cols)));
 }
 
-bool has_kernel(const codecs::CodecEntry& entry, std::string_view backend, const Task& task) {
-  const auto kernels = entry.kernels(backend);
-  return std::any_of(kernels.begin(), kernels.end(), [&](const auto& k) { return does(k, task); });
+bool has_kernel(const codecs::CodecEntry& entry, std::string_view backend, const Work& work) {
+  return std::ranges::any_of(entry.kernels(backend), [&](const auto& kernel) { return does(kernel, work); });
 }
 
-void for_each_chosen(const codecs::CodecEntry& entry, std::string_view backend, const Task& task,
-                     const std::vector<std::string>& variants, const std::vector<std::string>& tunings,
-                     const auto& use) {
+std::vector<backends::ChosenKernel> kernels_among(const codecs::CodecEntry& entry, std::string_view backend,
+                                                  const Work& work, const Words& variants, const Words& policies) {
+  std::vector<backends::ChosenKernel> found;
   bool is_first = true;
   for (const backends::Kernel& kernel : entry.kernels(backend)) {
-    if (!does(kernel, task) || !chosen(variants, kernel.variant, is_first)) continue;
+    if (!does(kernel, work) || !names_it(variants, kernel.variant, is_first)) continue;
     is_first = false;
+    if (std::ranges::find(policies, kAuto) != policies.end()) found.push_back({&kernel, nullptr});
     for (const backends::Policy& policy : kernel.policies)
-      if (chosen(tunings, policy.name, &policy == &kernel.policies[0])) use(kernel, policy);
+      if (names_it(policies, policy.name, &policy == &kernel.policies[0])) found.push_back({&kernel, &policy});
   }
+  return found;
 }
 
-// Appends the kernels of one backend for one op, `place` holding backend, target, threads, op and batch.
+// Appends the kernels for a place that has everything but kernel and policy.
 void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry, KernelSpec place, int64_t group_cols,
                     std::vector<KernelSpec>& out) {
-  Task task{place.op, place.activations, group_cols};
-  const bool fused = has_kernel(entry, place.backend, task);
+  Work work{place.op(), place.activations, group_cols};
+  const bool fused = has_kernel(entry, place.backend, work);
   // Where none takes the scales, those that must do without `unfused` say so themselves.
-  if (!fused && choice.unfused == "never") task.group_cols = 0;
-  const auto append = [&](const Task& one, bool unfused) {
-    const auto add = [&](const backends::Kernel& kernel, const backends::Policy& policy) {
-      KernelSpec spec = place;
-      spec.variant = kernel.variant;
-      spec.tuning = policy.name;
+  if (!fused && choice.unfused == "never") work.group_cols = 0;
+  const auto append = [&](const Work& one, bool unfused) {
+    for (const auto& chosen : kernels_among(entry, place.backend, one, choice.variants, choice.policies)) {
+      KernelSpec& spec = out.emplace_back(place);
+      spec.variant = chosen.kernel->variant;
+      spec.policy = chosen.policy == nullptr ? kAuto : chosen.policy->name;
+      spec.chosen = chosen;
       spec.unfused = unfused;
-      out.push_back(spec);
-    };
-    for_each_chosen(entry, place.backend, one, choice.variants, choice.tunings, add);
+    }
   };
-  append(task, false);
+  append(work, false);
   const bool wants_unfused = choice.unfused == "always" || (choice.unfused == "auto" && !fused);
-  if (place.op != Op::decode && wants_unfused) append({Op::decode}, true);
-  // The reference decoder stands in where a codec has no kernel at all.
+  if (work.op != Op::decode && wants_unfused) append({Op::decode}, true);
+  // The reference decoder does the work of a codec that has no kernel at all.
   if (place.backend == "scalar" && !has_kernel(entry, "scalar", {Op::decode}) &&
-      (place.op == Op::decode || (!fused && wants_unfused))) {
+      (work.op == Op::decode || (!fused && wants_unfused))) {
     place.variant = "reference";
-    place.tuning = "default";
-    place.unfused = place.op != Op::decode;
+    place.policy = "default";
+    place.unfused = work.op != Op::decode;
     out.push_back(place);
   }
 }
 
-// Those of the names that are this backend's own, "" for its best device. A name of another backend's device says
-// nothing about this one, unless it is `simd`, which then has nothing to do.
+// The instruction sets of this backend among the names, "" for its best device. A backend without any of them has its
+// best device, but for `simd`, which then has nothing to do.
 std::vector<std::string> targets_of(const std::string& backend, const std::vector<std::string>& names) {
   if (backend == "scalar") return {""};
   const backends::Backend* found = backends::find_backend(backend);
@@ -171,41 +167,47 @@ std::vector<KernelSpec> places_of(const KernelChoice& choice, const std::string&
   return out;
 }
 
+std::vector<KernelSpec> with_tokens(const KernelChoice& choice, KernelSpec place) {
+  std::vector<KernelSpec> out;
+  for (const int64_t batch : choice.batches)
+    for (const Activations activations : choice.activations) {
+      place.batch = static_cast<int>(batch);
+      place.activations = activations;
+      out.push_back(place);
+    }
+  return out;
+}
+
+// `simd` where the codec has a kernel for it there, fused or, if need be, unfused.
+std::string best_backend(const KernelChoice& choice, const codecs::CodecEntry& entry, Task task, int64_t group_cols) {
+  const Op op = KernelSpec{.task = task}.op();
+  const bool may_unfuse = choice.unfused != "never";
+  const Work work{op, Activations::f32, op == Op::matmul && may_unfuse ? group_cols : 0};
+  if (has_kernel(entry, "simd", work)) return "simd";
+  const bool unfused = op != Op::decode && may_unfuse && !has_kernel(entry, "scalar", work);
+  return unfused && has_kernel(entry, "simd", {Op::decode}) ? "simd" : "scalar";
+}
+
 }  // namespace
 
 std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
                                        int64_t group_cols) {
   std::vector<KernelSpec> out;
-  if (std::find(choice.ops.begin(), choice.ops.end(), Op::size) != choice.ops.end()) {
-    KernelSpec size;
-    size.op = Op::size;
-    out.push_back(size);
-  }
-  for (const std::string& wanted : choice.backends) {
-    for (const Op op : choice.ops) {
-      if (op == Op::size) continue;
-      std::string backend = wanted;
-      if (wanted == "best") {
-        const Task task{op, Activations::f32, op == Op::matmul && choice.unfused != "never" ? group_cols : 0};
-        const bool simd = has_kernel(entry, "simd", task) ||
-                          (op != Op::decode && choice.unfused != "never" && !has_kernel(entry, "scalar", task) &&
-                           has_kernel(entry, "simd", {Op::decode}));
-        backend = simd ? "simd" : "scalar";
-      }
+  if (choice.asks_for(Task::size)) out.push_back({.task = Task::size});
+  for (const std::string& wanted : choice.backends)
+    for (const Task task : choice.tasks) {
+      if (task == Task::size || task == Task::step) continue;
+      const std::string backend = wanted == kBest ? best_backend(choice, entry, task, group_cols) : wanted;
       for (KernelSpec& place : places_of(choice, backend)) {
-        place.op = op;
-        if (op == Op::matvec)
+        place.task = task;
+        if (task == Task::decode) append_kernels(choice, entry, place, group_cols, out);
+        if (task == Task::matvec)
           for (const KernelSpec& one : shared(choice, place)) append_kernels(choice, entry, one, group_cols, out);
-        if (op == Op::decode) append_kernels(choice, entry, place, group_cols, out);
-        for (size_t i = 0; op == Op::matmul && i < choice.batches.size(); ++i)
-          for (const Activations activations : choice.activations) {
-            place.batch = static_cast<int>(choice.batches[i]);
-            place.activations = activations;
-            for (const KernelSpec& one : shared(choice, place)) append_kernels(choice, entry, one, group_cols, out);
-          }
+        if (task == Task::matmul)
+          for (const KernelSpec& tokens : with_tokens(choice, place))
+            for (const KernelSpec& one : shared(choice, tokens)) append_kernels(choice, entry, one, group_cols, out);
       }
     }
-  }
   return out;
 }
 
@@ -227,31 +229,46 @@ std::vector<KernelSpec> expand_steps(const KernelChoice& choice, std::span<const
     const std::string backend = wanted == kBest ? (simd ? "simd" : "scalar") : wanted;
     if (!runs(backend)) continue;
     for (KernelSpec& place : places_of(choice, backend)) {
-      place.op = Op::matmul;
-      place.step = true;
+      place.task = Task::step;
       place.unfused = choice.unfused == "always";
-      for (const int64_t batch : choice.batches)
-        for (const Activations activations : choice.activations)
-          for (const int64_t repeat : choice.repeats)
-            for (const std::string& variant : choice.variants)
-              for (const std::string& tuning : choice.tunings) {
-                place.batch = static_cast<int>(batch);
-                place.activations = activations;
-                place.repeat = static_cast<int>(repeat);
-                place.variant = word_of(variant);
-                place.tuning = word_of(tuning);
-                for (const KernelSpec& one : shared(choice, place)) out.push_back(one);
-              }
+      for (KernelSpec& step : with_tokens(choice, place))
+        for (const int64_t repeat : choice.repeats)
+          for (const std::string& variant : choice.variants)
+            for (const std::string& policy : choice.policies) {
+              step.repeat = static_cast<int>(repeat);
+              step.variant = word_of(variant);
+              step.policy = word_of(policy);
+              for (const KernelSpec& one : shared(choice, step)) out.push_back(one);
+            }
     }
   }
   return out;
 }
 
-void for_each_kernel(const codecs::CodecEntry& entry, std::string_view backend, Op op, Activations activations,
-                     int64_t group_cols, std::string_view variant, std::string_view tuning,
-                     const std::function<void(const backends::Kernel&, const backends::Policy&)>& use) {
-  const auto words = [](std::string_view word) { return std::vector{std::string(word == kBest ? "all" : word)}; };
-  for_each_chosen(entry, backend, {op, activations, group_cols}, words(variant), words(tuning), use);
+std::vector<backends::ChosenKernel> kernels_for(const codecs::CodecEntry& entry, std::string_view backend,
+                                                const Work& work, std::string_view variant, std::string_view policy) {
+  const auto words = [](std::string_view word) { return Words{std::string(word == kBest ? "all" : word)}; };
+  return kernels_among(entry, backend, work, words(variant), words(policy));
+}
+
+int64_t largest_cache(std::span<const std::string> backends) {
+  int64_t bytes = 0;
+  for (const std::string& id : backends)
+    if (const backends::Backend* backend = backends::find_backend(id == kBest ? "simd" : id); backend != nullptr)
+      for (const backends::DeviceInfo& info : backend->devices()) bytes = std::max(bytes, info.llc_bytes);
+  return bytes;
+}
+
+int streamed_layers(const DataSpec& data, int64_t cache_bytes) {
+  constexpr int64_t kCacheIfUnknown = int64_t{32} << 20;
+  constexpr int64_t kMemoryForElements = 4;  // a run holds elements, codes, results and references: plan/plan.h
+  const datasets::DataSource* source = datasets::find_source(data.source);
+  const int64_t layer = std::max<int64_t>(1, data.shape.elements() * (source == nullptr ? 1 : source->element_bytes));
+  const int64_t wanted = 2 * 4 * (cache_bytes > 0 ? cache_bytes : kCacheIfUnknown);
+  int64_t most = kMostStreamedBytes;
+  if (const int64_t available = backends::cpu::available_memory_bytes(); available > 0)
+    most = std::min(most, available / 2 / kMemoryForElements);
+  return static_cast<int>(std::clamp<int64_t>((wanted + layer - 1) / layer, 1, std::max<int64_t>(1, most / layer)));
 }
 
 }  // namespace ecmv::experiments

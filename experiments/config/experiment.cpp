@@ -13,7 +13,7 @@
 #include "codecs/did_you_mean.h"
 #include "datasets/layers/pattern.h"
 #include "datasets/source.h"
-#include "experiments/config/expand.h"
+#include "experiments/config/axes.h"
 #include "experiments/config/known_configs.h"
 #include "experiments/config/read_block.h"
 #include "experiments/config/strict_yaml.h"
@@ -173,7 +173,7 @@ MeasureSpec read_measure(const YAML::Node& node, YamlErrors& errors) {
 
 // Puts what the config leaves open into it, so that the stored text holds every value.
 void write_defaults(YAML::Node root, int64_t seed, const Experiment& experiment) {
-  const auto fill = [](YAML::Node map, const char* key, const auto& value) {
+  const auto fill = [](YAML::Node map, const std::string& key, const auto& value) {
     if (!map[key].IsDefined()) map[key] = value;
   };
   const MeasureSpec& measure = experiment.measure;
@@ -185,12 +185,9 @@ void write_defaults(YAML::Node root, int64_t seed, const Experiment& experiment)
   fill(root["measure"], "warm_up", measure.warm_up);
   for (YAML::Node block : root["experiments"]) {
     const YAML::Node kernels = block["kernels"];
-    for (const char* key : {"backend", "simd_target"}) fill(kernels, key, "best");
-    for (const char* key : {"threads", "variant", "tuning"}) fill(kernels, key, "all");
-    fill(kernels, "op", "matvec");
-    fill(kernels, "unfused", "auto");
-    fill(kernels, "launch", "graph");
-    fill(kernels, "device", "first");
+    for (const KernelAxis& axis : kernel_axes())  // one of other tasks may not stand there
+      if (axis.tasks.empty() && (axis.old_key.empty() || !kernels[std::string(axis.old_key)].IsDefined()))
+        fill(kernels, std::string(axis.key), std::string(axis.fallback));
   }
 }
 

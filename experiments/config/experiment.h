@@ -31,9 +31,9 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
 Experiment load_experiment(const std::string& config, const ConfigEdits& edits,
                            std::span<const codecs::CodecEntry> codecs);
 
-// Keeps cases whose name or short name matches `filter` (all if empty) and whose short name does not match `exclude` (none
-// if empty): what a case has by default, which only its name says, would drop cases that nobody meant. ECMAScript regexes.
-// Returns "", or where none is left a sentence that shows a name.
+// Keeps cases whose name or short name matches `filter` (all if empty) and whose short name does not match `exclude`
+// (none if empty): what a case has by default, which only its name says, would drop cases that nobody meant. ECMAScript
+// regexes. Returns "", or where none is left a sentence that shows a name.
 std::string filter_cases(Experiment& experiment, const std::string& filter, const std::string& exclude);
 
 // One sample of one pass for every case: no estimate, no warm-up, no repetition.

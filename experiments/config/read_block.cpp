@@ -20,19 +20,14 @@ namespace ecmv::experiments {
 namespace {
 
 constexpr std::string_view kBlockKeys[] = {"data", "codecs", "kernels", "exclude"};
-constexpr std::string_view kKernelKeys[] = {"backend",     "simd_target", "threads", "op",     "batch", "variant",
-                                            "tuning",      "unfused",     "launch",  "device", "ranks", "repeat",
-                                            "activations", "devices",     "engine",  "split"};
-constexpr std::string_view kExcludeKeys[] = {"source", "d",       "codec",  "backend",     "op",
-                                             "batch",  "variant", "tuning", "simd_target", "activations"};
 // A parameter of sources until `quantise` could do the same.
 constexpr const char* kGivenUp = "quantise_bits";
 constexpr const char* kInsteadOfGivenUp =
     "'data' has no key 'quantise_bits' any more: for 'quantise_bits: N', 'quantise: {absmax: {bits: N + 1, group: "
     "tensor}}' makes such integers, whose scale is stored with them.";
+// A value of `layers`: as many as caches do not hold (expand.h).
+constexpr std::string_view kStreamed = "streamed";
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
-// Each is a process.
-constexpr int64_t kMostDevices = 64;
 // More is a slip of the pen.
 constexpr size_t kMostRules = 1000;
 // Sources check parameters by making a matrix with them; beyond so many different ones that is left to the run.
@@ -77,8 +72,8 @@ void check_parameters(const datasets::DataSource& source, const DataSpec& spec, 
   }
 }
 
-// Columns of a row that share a scale of their own, made by a quantiser or stored in a file; 0: all of a row do. Of a file
-// that cannot be read 0: loading says what is wrong with it.
+// How many columns of a row share a scale, made by a quantiser or stored in a file; 0: the whole row does. 0 also for a
+// file that cannot be read: loading says what is wrong with it.
 int64_t group_cols_of(const DataSpec& data) {
   if (!data.quantiser.id.empty()) return datasets::group_cols(data.quantiser);
   const datasets::DataSource& source = *datasets::find_source(data.source);
@@ -104,8 +99,42 @@ const datasets::DataSource* source_of(const YAML::Node& block) {
   return id.IsDefined() && id.IsScalar() ? datasets::find_source(id.Scalar()) : nullptr;
 }
 
-// The datasets of a block.
-std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErrors& errors) {
+// One combination of the axes of `data`.
+DataSpec data_spec(const std::map<std::string, YAML::Node>& values, const datasets::DataSource& source, uint64_t seed,
+                   int64_t cache_bytes, const NamedQuantisers& quantisers, YamlErrors& errors) {
+  DataSpec spec;
+  spec.source = source.id;
+  spec.seed = seed;
+  if (!source.uses_shape) spec.layers = 0;
+  bool streamed = false;
+  for (const auto& [key, value] : values) {
+    if (key == "d") {
+      spec.shape.rows = spec.shape.cols = read_integer(value, "d", 1, kMaxDimension, errors).value_or(0);
+    } else if (key == "shapes") {
+      spec.shape.rows = read_integer(value[0], "rows", 1, kMaxDimension, errors).value_or(0);
+      spec.shape.cols = read_integer(value[1], "cols", 1, kMaxDimension, errors).value_or(0);
+    } else if (key == "layers" && value.Scalar() == kStreamed) {
+      streamed = true;
+    } else if (key == "layers") {
+      spec.layers = static_cast<int>(read_integer(value, "layers", 1, 100'000, errors).value_or(1));
+    } else if (key == "seed") {
+      spec.seed = static_cast<uint64_t>(read_integer(value, "seed", 0, INT64_MAX, errors).value_or(1));
+    } else if (key == "quantise") {
+      spec.quantiser = quantisers.at(value.Scalar());
+    } else {
+      const auto parameter = std::ranges::find(source.parameters, key, &datasets::ParameterInfo::name);
+      if (parameter->is_text)
+        spec.texts[key] = read_text(value, key, errors).value_or("");
+      else
+        spec.numbers[key] = read_number(value, key, errors).value_or(0);
+    }
+  }
+  if (streamed) spec.layers = streamed_layers(spec, cache_bytes);
+  return spec;
+}
+
+// The datasets of a block. `cache_bytes`: of the devices that its kernels run on.
+std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, int64_t cache_bytes, YamlErrors& errors) {
   const YAML::Node node = child(block, "data");
   if (!node.IsDefined() || !node.IsMap()) {
     errors.add(node.IsDefined() ? node : block, "A block needs 'data', a map with 'source' and its parameters.");
@@ -134,12 +163,12 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
   if (!check_map(node, "data", read, errors)) return {};
 
   const size_t problems = errors.count();
-  std::vector<Axis> axes;
+  std::vector<ListedAxis> axes;
   NamedQuantisers quantisers;
   for (const auto& pair : node) {
     const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
     const bool known = std::find(keys.begin(), keys.end(), key) != keys.end();
-    const bool again = std::any_of(axes.begin(), axes.end(), [&](const Axis& a) { return a.key == key; });
+    const bool again = std::any_of(axes.begin(), axes.end(), [&](const ListedAxis& a) { return a.key == key; });
     if (!known || again || key == "source" || key == "zip") continue;
     axes.push_back({key, key == "shapes"     ? read_shapes(pair.second, errors)
                          : key == "quantise" ? read_quantisers(pair.second, quantisers, errors)
@@ -154,137 +183,99 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, YamlErro
   std::vector<DataSpec> out;
   for (const auto& values : product(axes, zip)) {
     const size_t before = errors.count();
-    DataSpec spec;
-    spec.source = id;
-    spec.seed = seed;
-    if (!source->uses_shape) spec.layers = 0;
-    for (const auto& [key, value] : values) {
-      if (key == "d") {
-        spec.shape.rows = spec.shape.cols = read_integer(value, "d", 1, kMaxDimension, errors).value_or(0);
-      } else if (key == "shapes") {
-        spec.shape.rows = read_integer(value[0], "rows", 1, kMaxDimension, errors).value_or(0);
-        spec.shape.cols = read_integer(value[1], "cols", 1, kMaxDimension, errors).value_or(0);
-      } else if (key == "layers") {
-        spec.layers = static_cast<int>(read_integer(value, "layers", 1, 100'000, errors).value_or(1));
-      } else if (key == "seed") {
-        spec.seed = static_cast<uint64_t>(read_integer(value, "seed", 0, INT64_MAX, errors).value_or(1));
-      } else if (key == "quantise") {
-        spec.quantiser = quantisers[value.Scalar()];
-      } else {
-        const auto parameter = std::ranges::find(source->parameters, key, &datasets::ParameterInfo::name);
-        if (parameter->is_text)
-          spec.texts[key] = read_text(value, key, errors).value_or("");
-        else
-          spec.numbers[key] = read_number(value, key, errors).value_or(0);
-      }
-    }
-    if (errors.count() == before) check_parameters(*source, spec, node, checked, errors);
-    out.push_back(spec);
+    out.push_back(data_spec(values, *source, seed, cache_bytes, quantisers, errors));
+    if (errors.count() == before) check_parameters(*source, out.back(), node, checked, errors);
   }
   return out;
 }
 
-std::vector<std::string> read_words(const YAML::Node& node, std::string_view key,
-                                    const std::vector<std::string>& fallback, YamlErrors& errors) {
-  if (!node.IsDefined()) return fallback;
+std::vector<std::string_view> kernel_keys() {
+  std::vector<std::string_view> keys;
+  for (const KernelAxis& axis : kernel_axes()) {
+    keys.push_back(axis.key);
+    if (!axis.old_key.empty()) keys.push_back(axis.old_key);
+  }
+  return keys;
+}
+
+// The axis's value in `kernels` or in a rule, under its key or its old one; undefined where there is none.
+YAML::Node axis_value(const YAML::Node& map, const KernelAxis& axis, YamlErrors& errors) {
+  const YAML::Node value = child(map, axis.key);
+  if (axis.old_key.empty()) return value;
+  const YAML::Node old = child(map, axis.old_key);
+  if (old.IsDefined() && value.IsDefined())
+    errors.add(old,
+               fmt::format("'{}' is the old word for '{}': only one of them can stand here.", axis.old_key, axis.key));
+  return value.IsDefined() ? value : old;
+}
+
+// Words that the axis knows; empty: any.
+std::vector<std::string> known_words(const KernelAxis& axis, const KernelChoice& choice) {
+  std::vector<std::string> known(axis.words.begin(), axis.words.end());
+  if (axis.names == nullptr) return known;
+  const std::vector<std::string> names = axis.names(choice);
+  if (names.empty()) return {};
+  known.insert(known.end(), names.begin(), names.end());
+  return known;
+}
+
+std::vector<std::string> read_words(const YAML::Node& node, const KernelAxis& axis, const KernelChoice& choice,
+                                    YamlErrors& errors) {
+  const std::vector<std::string> known = known_words(axis, choice);
+  const std::vector<std::string_view> views(known.begin(), known.end());
   std::vector<std::string> words;
-  for (const YAML::Node& value : read_axis(node, key, errors))
-    words.push_back(read_text(value, key, errors).value_or(""));
+  for (const YAML::Node& value : read_axis(node, axis.key, errors)) {
+    const std::string word = read_text(value, axis.key, errors).value_or("");
+    if (known.empty() || std::ranges::find(known, word) != known.end())
+      words.push_back(word);
+    else
+      errors.add(node, fmt::format("'{}' does not know '{}'.{}", axis.key, word, codecs::did_you_mean(word, views)));
+  }
   return words;
 }
 
-void check_words(const YAML::Node& node, std::string_view key, const std::vector<std::string>& words,
-                 const std::vector<std::string_view>& known, YamlErrors& errors) {
-  for (const std::string& word : words)
-    if (std::find(known.begin(), known.end(), word) == known.end())
-      errors.add(node, fmt::format("'{}' does not know '{}'.{}", key, word, codecs::did_you_mean(word, known)));
+// One overload for each kind of list in KernelChoice.
+void read_values(const YAML::Node& node, const KernelAxis& axis, std::vector<std::string> KernelChoice::*field,
+                 KernelChoice& choice, YamlErrors& errors) {
+  choice.*field = read_words(node, axis, choice, errors);
+}
+void read_values(const YAML::Node& node, const KernelAxis& axis, std::string KernelChoice::*field, KernelChoice& choice,
+                 YamlErrors& errors) {
+  const std::vector<std::string> words = read_words(node, axis, choice, errors);
+  if (words.size() == 1)
+    choice.*field = words[0];
+  else if (words.size() > 1)
+    errors.add(node, fmt::format("'{}' takes one word, not a list.", axis.key));
+}
+void read_values(const YAML::Node& node, const KernelAxis& axis, std::vector<int64_t> KernelChoice::*field,
+                 KernelChoice& choice, YamlErrors& errors) {
+  std::vector<int64_t> numbers;
+  for (const YAML::Node& value : read_axis(node, axis.key, errors)) {
+    const bool is_word = value.IsScalar() && std::ranges::find(axis.words, value.Scalar()) != axis.words.end();
+    numbers.push_back(is_word ? axis.word_number
+                              : read_integer(value, axis.key, axis.least, axis.most, errors).value_or(axis.least));
+  }
+  choice.*field = numbers;
+}
+template <typename Enum>
+void read_values(const YAML::Node& node, const KernelAxis& axis, std::vector<Enum> KernelChoice::*field,
+                 KernelChoice& choice, YamlErrors& errors) {
+  (choice.*field).clear();
+  for (const std::string& word : read_words(node, axis, choice, errors))
+    (choice.*field).push_back(static_cast<Enum>(std::ranges::find(axis.words, word) - axis.words.begin()));
 }
 
 KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
   KernelChoice choice;
-  if (!check_map(node, "kernels", kKernelKeys, errors)) return choice;
-  choice.backends = read_words(child(node, "backend"), "backend", choice.backends, errors);
-  std::vector<std::string_view> backends = {"best"};
-  for (const backends::Backend& backend : backends::all_backends()) backends.push_back(backend.id);
-  check_words(child(node, "backend"), "backend", choice.backends, backends, errors);
-
-  choice.simd_targets = read_words(child(node, "simd_target"), "simd_target", choice.simd_targets, errors);
-  std::vector<std::string> names;
-  for (const backends::Backend& backend : backends::all_backends())
-    for (const backends::DeviceInfo& info : backend.devices())
-      if (!info.simd_target.empty()) names.push_back(info.simd_target);
-  std::vector<std::string_view> targets = {"best", "all"};
-  targets.insert(targets.end(), names.begin(), names.end());
-  // A backend without a device has no names to check against; its cases say that it has none, and why.
-  const bool have_devices = std::all_of(choice.backends.begin(), choice.backends.end(), [](const std::string& id) {
-    const backends::Backend* backend = backends::find_backend(id);
-    if (backend == nullptr) return true;
-    const std::vector<backends::DeviceInfo> devices = backend->devices();
-    return std::any_of(devices.begin(), devices.end(),
-                       [](const backends::DeviceInfo& info) { return info.unavailable.empty(); });
-  });
-  if (have_devices) check_words(child(node, "simd_target"), "simd_target", choice.simd_targets, targets, errors);
-
-  const auto read_counts = [&](const char* key, int64_t most, std::vector<int64_t>& numbers) {
-    const YAML::Node axis = child(node, key);
-    if (!axis.IsDefined()) return;
-    numbers.clear();
-    for (const YAML::Node& value : read_axis(axis, key, errors))
-      numbers.push_back(
-          value.IsScalar() && value.Scalar() == "all" ? 0 : read_integer(value, key, 1, most, errors).value_or(1));
-  };
-  read_counts("threads", 4096, choice.threads);
-  read_counts("ranks", 4096, choice.ranks);
-  read_counts("devices", kMostDevices, choice.shared_devices);
-  choice.engines = read_words(child(node, "engine"), "engine", choice.engines, errors);
-  check_words(child(node, "engine"), "engine", choice.engines, {"all", "nccl", "rccl", "peer"}, errors);
-  choice.splits = read_words(child(node, "split"), "split", choice.splits, errors);
-  check_words(child(node, "split"), "split", choice.splits, {"rows", "pairs"}, errors);
-  const auto ops = read_words(child(node, "op"), "op", {"matvec"}, errors);
-  check_words(child(node, "op"), "op", ops, {"decode", "matvec", "matmul", "step", "size"}, errors);
-  choice.ops.clear();
-  choice.steps = std::ranges::find(ops, "step") != ops.end();
-  for (const std::string& op : ops)
-    for (const backends::Op known :
-         {backends::Op::decode, backends::Op::matvec, backends::Op::matmul, backends::Op::size})
-      if (op == backends::op_name(known)) choice.ops.push_back(known);
-  if (const YAML::Node batches = child(node, "batch"); batches.IsDefined()) {
-    if (!choice.steps && std::find(ops.begin(), ops.end(), "matmul") == ops.end())
-      errors.add(batches, "'batch' counts the tokens of a matmul or a step, and 'op' asks for none.");
-    choice.batches.clear();
-    for (const YAML::Node& value : read_axis(batches, "batch", errors))
-      choice.batches.push_back(read_integer(value, "batch", 1, backends::kMaxBatch, errors).value_or(1));
-  }
-  if (const YAML::Node activations = child(node, "activations"); activations.IsDefined()) {
-    if (std::find(ops.begin(), ops.end(), "matmul") == ops.end() && !choice.steps)
-      errors.add(activations, "'activations' are the tokens of a matmul or a step, and 'op' asks for none.");
-    const auto names = read_words(activations, "activations", {"f32"}, errors);
-    check_words(activations, "activations", names, {"f32", "bf16"}, errors);
-    choice.activations.clear();
-    for (const std::string& name : names)
-      choice.activations.push_back(name == "bf16" ? backends::Activations::bf16 : backends::Activations::f32);
-  }
-  if (const YAML::Node repeats = child(node, "repeat"); repeats.IsDefined()) {
-    if (!choice.steps)
-      errors.add(repeats, "'repeat' counts the copies of each block of a step, and 'op' asks for none.");
-    choice.repeats.clear();
-    for (const YAML::Node& value : read_axis(repeats, "repeat", errors))
-      choice.repeats.push_back(read_integer(value, "repeat", 1, 1000, errors).value_or(1));
-  }
-  choice.variants = read_words(child(node, "variant"), "variant", choice.variants, errors);
-  choice.tunings = read_words(child(node, "tuning"), "tuning", choice.tunings, errors);
-  const auto unfused = read_words(child(node, "unfused"), "unfused", {choice.unfused}, errors);
-  check_words(child(node, "unfused"), "unfused", unfused, {"auto", "always", "never"}, errors);
-  if (unfused.size() == 1) choice.unfused = unfused[0];
-  choice.launches = read_words(child(node, "launch"), "launch", choice.launches, errors);
-  check_words(child(node, "launch"), "launch", choice.launches, {"graph", "plain"}, errors);
-  if (const YAML::Node devices = child(node, "device"); devices.IsDefined()) {
-    choice.devices.clear();
-    for (const YAML::Node& value : read_axis(devices, "device", errors))
-      choice.devices.push_back(value.IsScalar() && value.Scalar() == "first"
-                                   ? -1
-                                   : read_integer(value, "device", 0, 1023, errors).value_or(0));
-  }
+  if (!check_map(node, "kernels", kernel_keys(), errors)) return choice;
+  for (const KernelAxis& axis : kernel_axes())
+    if (const YAML::Node value = axis_value(node, axis, errors); value.IsDefined())
+      std::visit([&](const auto field) { read_values(value, axis, field, choice, errors); }, axis.field);
+  const auto asked = [&](Task task) { return choice.asks_for(task); };
+  for (const KernelAxis& axis : kernel_axes())
+    if (const YAML::Node value = child(node, axis.key);
+        value.IsDefined() && !axis.tasks.empty() && std::ranges::none_of(axis.tasks, asked))
+      errors.add(value, fmt::format("'{}' {}, and 'op' asks for none.", axis.key, axis.of_tasks));
   return choice;
 }
 
@@ -292,7 +283,7 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
 size_t places_of_choice(const KernelChoice& choice) {
   size_t places = 1;
   for (const size_t count :
-       {choice.backends.size(), choice.simd_targets.size(), choice.ops.size() + choice.steps, choice.batches.size(),
+       {choice.backends.size(), choice.simd_targets.size(), choice.tasks.size(), choice.batches.size(),
         choice.activations.size(), choice.repeats.size(),
         std::max(choice.ranks.size(), choice.shared_devices.size() * choice.engines.size() * 2), choice.splits.size(),
         choice.threads.size() + choice.devices.size() * choice.launches.size()})
@@ -300,23 +291,21 @@ size_t places_of_choice(const KernelChoice& choice) {
   return places;
 }
 
+// Keys of a rule that are no axes of `kernels`.
+constexpr std::string_view kExcludeKeys[] = {"source", "d", "codec"};
+
+// The case's value for a key of a rule.
+std::string value_of(const Case& one, std::string_view key) {
+  if (key == "source") return one.data.source;
+  if (key == "d") return one.data.shape.rows == one.data.shape.cols ? std::to_string(one.data.shape.rows) : "";
+  if (key == "codec") return one.codec.id;
+  return find_kernel_axis(key)->value(one.kernel);
+}
+
 // A partial match: every key given must be equal.
 bool excluded(const Case& one, const std::vector<std::map<std::string, std::string>>& rules) {
-  const std::map<std::string, std::string> values = {
-      {"source", one.data.source},
-      {"d", one.data.shape.rows == one.data.shape.cols ? std::to_string(one.data.shape.rows) : ""},
-      {"codec", one.codec.id},
-      {"backend", one.kernel.backend},
-      {"op", std::string(one.kernel.op_name())},
-      {"batch", one.kernel.op == backends::Op::matmul ? std::to_string(one.kernel.batch) : ""},
-      {"activations",
-       one.kernel.op == backends::Op::matmul ? std::string(backends::activations_name(one.kernel.activations)) : ""},
-      {"variant", one.kernel.variant},
-      {"tuning", one.kernel.tuning},
-      {"simd_target", one.kernel.simd_target}};
-  return std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
-    return std::all_of(rule.begin(), rule.end(),
-                       [&](const auto& pair) { return values.at(pair.first) == pair.second; });
+  return std::ranges::any_of(rules, [&](const auto& rule) {
+    return std::ranges::all_of(rule, [&](const auto& pair) { return value_of(one, pair.first) == pair.second; });
   });
 }
 
@@ -328,10 +317,13 @@ std::vector<std::map<std::string, std::string>> read_exclude(const YAML::Node& n
     errors.add(node, fmt::format("'exclude' has {} rules, and at most {} are read.", node.size(), kMostRules));
     return rules;
   }
+  std::vector<std::string_view> keys(std::begin(kExcludeKeys), std::end(kExcludeKeys));
+  for (const std::string_view key : kernel_keys())
+    if (find_kernel_axis(key)->value != nullptr) keys.push_back(key);
   for (const YAML::Node& rule : node) {
-    if (!check_map(rule, "exclude", kExcludeKeys, errors)) continue;
+    if (!check_map(rule, "exclude", keys, errors)) continue;
     std::map<std::string, std::string> values;
-    for (const std::string_view key : kExcludeKeys)
+    for (const std::string_view key : keys)
       if (const YAML::Node value = child(rule, key); value.IsDefined())
         values[std::string(key)] = read_text(value, key, errors).value_or("");
     if (rule.size() == 0) errors.add(rule, "A rule of 'exclude' has at least one key.");
@@ -348,7 +340,8 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
     return errors.add(block, "A block is a map with 'data', 'codecs' and 'kernels', and this one is empty.");
   if (!check_map(block, "experiments", kBlockKeys, errors)) return;
   const size_t problems = errors.count();
-  const std::vector<DataSpec> data = read_data(block, seed, errors);
+  const KernelChoice choice = read_kernels(child(block, "kernels"), errors);
+  const std::vector<DataSpec> data = read_data(block, seed, largest_cache(choice.backends), errors);
   std::vector<CodecSpec> specs;
   const YAML::Node list = child(block, "codecs");
   if (!list.IsDefined() || list.IsNull())
@@ -359,13 +352,12 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
     errors.add(list, "The list 'codecs' is empty.");
   else
     for (const YAML::Node& node : list) read_codec(node, codecs, specs, errors);
-  const KernelChoice choice = read_kernels(child(block, "kernels"), errors);
   const auto of_files = [](const DataSpec& one) { return !datasets::find_source(one.source)->uses_shape; };
-  if (choice.steps && !std::ranges::all_of(data, of_files))
+  if (choice.asks_for(Task::step) && !std::ranges::all_of(data, of_files))
     errors.add(child(block, "data"),
                "The op 'step' is a decoding step of a model: it takes 'source: model', or a file.");
-  const auto stays = [](const backends::Op op) { return op == backends::Op::size; };
-  if (std::ranges::any_of(specs, &CodecSpec::is_mix) && !std::ranges::all_of(choice.ops, stays))
+  const auto takes_mix = [](Task task) { return task == Task::step || task == Task::size; };
+  if (std::ranges::any_of(specs, &CodecSpec::is_mix) && !std::ranges::all_of(choice.tasks, takes_mix))
     errors.add(list, "A mix of codecs by kind of layer is for the ops 'step' and 'size'.");
   const auto rules = read_exclude(child(block, "exclude"), errors);
   if (errors.count() > problems) return;
@@ -375,7 +367,7 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
     return true;
   };
   if (too_many(static_cast<double>(places_of_choice(choice)))) return;
-  const bool multiplies = std::ranges::find(choice.ops, backends::Op::matmul) != choice.ops.end();
+  const bool multiplies = choice.asks_for(Task::matmul);
   std::map<std::string, int64_t> group_cols;  // columns that share a scale, by data; only a product asks
   for (const DataSpec& one : data)
     if (const auto [known, is_new] = group_cols.try_emplace(one.name(), 0); is_new && multiplies)
@@ -389,9 +381,9 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
     for (const CodecSpec& one : codec.is_mix() ? codec.of_kinds : std::vector{codec})
       entries.push_back(&*std::ranges::find(codecs, one.id, &codecs::CodecEntry::id));
     if (!codec.is_mix()) known->second = expand_kernels(choice, *entries.front(), cols);
-    if (codec.is_mix() && std::ranges::find(choice.ops, backends::Op::size) != choice.ops.end())
-      known->second.emplace_back().op = backends::Op::size;
-    if (choice.steps) std::ranges::copy(expand_steps(choice, entries), std::back_inserter(known->second));
+    if (codec.is_mix() && choice.asks_for(Task::size)) known->second.push_back({.task = Task::size});
+    if (choice.asks_for(Task::step))
+      std::ranges::copy(expand_steps(choice, entries), std::back_inserter(known->second));
     return known->second;
   };
   double count = 0;  // before anything is excluded
@@ -409,15 +401,15 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
 bool set_axis(YAML::Node block, const std::string& axis, const YAML::Node& values) {
   if (axis == "codecs" || axis == "codec") {
     block["codecs"] = values;
-  } else if (std::find(std::begin(kKernelKeys), std::end(kKernelKeys), axis) != std::end(kKernelKeys)) {
+  } else if (const KernelAxis* known = find_kernel_axis(axis); known != nullptr) {
     const YAML::Node op = child(child(block, "kernels"), "op");
-    const auto asked = [&](const char* name) {
-      const auto is_it = [&](const YAML::Node& node) { return node.IsScalar() && node.Scalar() == name; };
+    const auto asked = [&](Task task) {
+      const auto is_it = [&](const YAML::Node& node) { return node.IsScalar() && node.Scalar() == task_name(task); };
       return is_it(op) || (op.IsSequence() && std::any_of(op.begin(), op.end(), is_it));
     };
-    if ((axis == "batch" || axis == "activations") && !asked("matmul") && !asked("step")) return false;
-    if (axis == "repeat" && !asked("step")) return false;
-    block["kernels"][axis] = values;
+    if (!known->tasks.empty() && std::ranges::none_of(known->tasks, asked)) return false;
+    if (!known->old_key.empty()) block["kernels"].remove(std::string(known->old_key));
+    block["kernels"][std::string(known->key)] = values;
   } else {
     const std::vector<std::string_view> keys = data_keys(source_of(block));
     if (!keys.empty() && std::find(keys.begin(), keys.end(), axis) == keys.end()) return false;
@@ -430,10 +422,9 @@ bool set_axis(YAML::Node block, const std::string& axis, const YAML::Node& value
 
 std::string nearest_axis(const YAML::Node& root, const std::string& axis) {
   if (axis == kGivenUp) return std::string(" ") + kInsteadOfGivenUp;
-  if (axis == "batch") return " It counts the tokens of a matmul or a step, and no 'op' asks for one.";
-  if (axis == "repeat") return " It counts the copies of each block of a step, and no 'op' asks for one.";
-  if (axis == "activations") return " They are the tokens of a matmul or a step, and no 'op' asks for one.";
-  std::vector<std::string_view> known(std::begin(kKernelKeys), std::end(kKernelKeys));
+  if (const KernelAxis* known = find_kernel_axis(axis); known != nullptr && !known->tasks.empty())
+    return fmt::format(" '{}' {}, and no 'op' asks for one.", known->key, known->of_tasks);
+  std::vector<std::string_view> known = kernel_keys();
   known.push_back("codecs");
   for (const YAML::Node& block : root["experiments"])
     for (const std::string_view key : data_keys(source_of(block))) known.push_back(key);

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "codecs/did_you_mean.h"
-#include "experiments/config/axes.h"
 #include "experiments/config/mix.h"
 
 namespace ecmv::experiments {
@@ -96,7 +95,7 @@ void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> code
     if (hint.empty()) hint = " See 'ecmv list codecs'; --codec-library and ECMV_CODEC_PATH load others.";
     return errors.add(node, fmt::format("There is no codec '{}'.{}", id, hint));
   }
-  std::vector<Axis> axes;
+  std::vector<ListedAxis> axes;
   if (is_map) {
     const YAML::Node settings = node.begin()->second;
     std::vector<std::string_view> keys;
@@ -105,7 +104,7 @@ void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> code
     if (settings.IsMap())
       for (const auto& pair : settings) {
         const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
-        const bool again = std::any_of(axes.begin(), axes.end(), [&](const Axis& a) { return a.key == key; });
+        const bool again = std::any_of(axes.begin(), axes.end(), [&](const ListedAxis& a) { return a.key == key; });
         if (again || std::find(keys.begin(), keys.end(), key) == keys.end()) continue;
         axes.push_back({key, read_axis(pair.second, key, errors)});
       }

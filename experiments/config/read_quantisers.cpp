@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "codecs/did_you_mean.h"
-#include "experiments/config/axes.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -31,7 +30,7 @@ void read_quantiser(const YAML::Node& node, std::vector<YAML::Node>& values, Nam
     for (const datasets::Quantiser& one : datasets::all_quantisers()) ids.push_back(one.id);
     return errors.add(node, fmt::format("There is no quantiser '{}'.{}", id, codecs::did_you_mean(id, ids)));
   }
-  std::vector<Axis> axes;
+  std::vector<ListedAxis> axes;
   if (is_map && !node.begin()->second.IsNull()) {
     const YAML::Node parameters = node.begin()->second;
     std::vector<std::string_view> keys;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,5 +61,25 @@ std::optional<std::string> read_text(const YAML::Node& node, std::string_view wh
 // A list axis: a scalar is a list of one; {pow2: [11, 13]} is 2048, 4096, 8192; {range: [lo, hi, step]} includes hi
 // where the steps meet it. Every element stays a scalar node with its position. Empty lists are errors.
 std::vector<YAML::Node> read_axis(const YAML::Node& node, std::string_view what, YamlErrors& errors);
+
+// More is a slip of the pen, and would fill the memory before it could be seen.
+inline constexpr size_t kMostCases = 100'000;
+
+// One axis of a product: a key and the values it takes.
+struct ListedAxis {
+  std::string key;
+  std::vector<YAML::Node> values;
+};
+
+// The value of `zip`: names of axes of one length.
+std::vector<std::string> read_zip(const YAML::Node& node, const std::vector<ListedAxis>& axes, YamlErrors& errors);
+
+// Whether there are more combinations than a config may have; then that is an error.
+bool too_many(const std::vector<ListedAxis>& axes, const std::vector<std::string>& zip, std::string_view what,
+              const YAML::Node& where, YamlErrors& errors);
+
+// Every combination of the axes, the first axis slowest. Axes named in `zip` advance together.
+std::vector<std::map<std::string, YAML::Node>> product(const std::vector<ListedAxis>& axes,
+                                                       const std::vector<std::string>& zip);
 
 }  // namespace ecmv::experiments

@@ -57,7 +57,7 @@ struct ecmv_pass {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-// Of rows and of columns, and of elements: so that sizes are numbers, in bits too.
+// Bounds of rows and columns and of elements, so that sizes in bits fit an int64_t.
 constexpr int64_t kMaxSide = int64_t{1} << 31, kMaxElements = int64_t{1} << 50;
 // What every caller's ecmv_sizes has.
 constexpr size_t kFirstSizesBytes = 64;

@@ -8,7 +8,7 @@
 
 namespace ecmv::library {
 
-// "lanes=32,prob_bits=12" with the codec's defaults for what is not named. Throws Failure.
+// "lanes=32,prob_bits=12" with the codec's defaults for the others. Throws Failure.
 backends::Settings parse_settings(const codecs::CodecEntry& entry, const std::string& text);
 
 // Throws Failure: the codec refuses the matrix, does not reproduce it, or stores more than it declares.

@@ -34,7 +34,8 @@ std::string duration_text(double seconds);
 
 class Progress {
  public:
-  // `out` may be null: silent. Without `every_case` only failures get lines, and phases no more than one in two seconds.
+  // `out` may be null: silent. Without `every_case` only failures get lines, and phases no more than one in two
+  // seconds.
   Progress(std::ostream* out, size_t cases, bool every_case)
       : out_(out), total_(cases), every_case_(every_case), left_(cases) {}
 

@@ -15,7 +15,7 @@
 #include "experiments/output/run_summary.h"
 #include "experiments/output/table_json.h"
 #include "experiments/output/terminal_table.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/run_record.h"
 #include "reports/tables/tables.h"
 
 namespace ecmv::experiments {
@@ -111,7 +111,8 @@ void ResultFile::read_existing(std::ostream& messages) {
     }
 }
 
-// records.jsonl -> config.yaml, x.jsonl -> x.config.yaml; never over the config that is being run, nor over another one.
+// records.jsonl -> config.yaml, x.jsonl -> x.config.yaml; never over the config that is being run, nor over another
+// one.
 void ResultFile::write_config(const Experiment& experiment, std::ostream& messages) const {
   fs::path config =
       path_.parent_path() / (path_.stem() == "records" ? "config.yaml" : path_.stem().string() + ".config.yaml");

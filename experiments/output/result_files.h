@@ -52,7 +52,8 @@ struct TableFiles {
 // Throws UsageError where two of the files of a run would be one, or one of them the config, or a table's folder is
 // missing.
 void check_places(const std::filesystem::path& records, const Experiment& experiment, const TableFiles& files);
-// Tables of the cases of this experiment in the record file. `text` (may be null) gets the fastest kernel of each codec.
+// Tables of the cases of this experiment in the record file. `text` (may be null) gets the fastest kernel of each
+// codec.
 void write_tables(const std::filesystem::path& records, const Experiment& experiment, const TableFiles& files,
                   std::ostream* text);
 

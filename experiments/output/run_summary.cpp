@@ -61,7 +61,7 @@ std::vector<Cell> speedup_of(const CaseRecord& r, const reports::Context& contex
 // What the title of its table does not say.
 std::string kernel_of(const CaseRecord& r) {
   std::string name = (r.kernel.unfused ? "unfused " : "") + r.kernel.variant;
-  if (r.kernel.tuning != "default" && r.kernel.tuning != r.kernel.variant) name += " " + r.kernel.tuning;
+  if (r.kernel.policy != "default" && r.kernel.policy != r.kernel.variant) name += " " + r.kernel.policy;
   if (r.kernel.compute_units == 0 && !r.kernel.simd_target.empty()) name += " " + r.kernel.simd_target;
   if (!r.ranks.engine.empty()) name += " " + r.ranks.engine;
   if (r.ranks.split == "pairs") name += " pairs";

@@ -13,9 +13,9 @@
 
 namespace ecmv::experiments {
 
-// Of every codec with its settings the fastest ok case, a table for each dataset, op, cache class and device; sizes have
-// tables of their own, the smallest first. The numbers stand first. Of more settings than fit a screen only those that
-// make each codec fastest are shown, and the title says so.
+// The fastest ok case of every codec with its settings, numbers first: a table for each dataset, op, cache class and
+// device. Sizes have tables of their own, the smallest first. Where the settings do not fit a screen, only the one that
+// makes each codec fastest is shown, and the title says so.
 std::vector<reports::Table> fastest_cases(const reports::RecordSet& records, const std::string& baseline_codecs);
 
 // "37 refused, for 3 reasons (each case has its own in the records):" and the reasons that are most frequent.

@@ -13,12 +13,12 @@ namespace ecmv::experiments {
 // What one line of a run may take, wherever it goes: people read logs of runs in files, too.
 inline constexpr size_t kLineColumns = 120;
 
-// Of COLUMNS where that is set, else of the terminal that stdout is, else `otherwise`.
+// COLUMNS where that is set, else the width of the terminal that stdout is, else `otherwise`.
 size_t terminal_columns(size_t otherwise = 80);
 
 size_t shown_width(std::string_view text);  // in code points
 
-// At most `columns` wide: of what is longer the middle gives way to "…".
+// At most `columns` wide: the middle of a longer text gives way to "…".
 std::string shortened(const std::string& text, size_t columns);
 
 // Lines of at most `columns`, broken at spaces; a word that is longer, after a '/' or ',' in it where there is one.

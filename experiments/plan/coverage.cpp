@@ -10,7 +10,7 @@
 #include "experiments/check/outcome.h"
 #include "experiments/config/expand.h"
 #include "experiments/plan/device_pool.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/loaded_dataset.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -24,17 +24,17 @@ KernelChoice everything() {
     for (const backends::DeviceInfo& info : backend.devices())
       if (!info.simd_target.empty()) choice.simd_targets.push_back(info.simd_target);
   }
-  choice.ops = {backends::Op::decode, backends::Op::matvec, backends::Op::matmul};
+  choice.tasks = {Task::decode, Task::matvec, Task::matmul};
   return choice;
 }
 
-// The fused and unfused kernels with tokens of float32, then the fused ones with tokens of bf16, without scales of groups
-// and with them.
+// The fused and unfused kernels with tokens of float32, then the fused ones with tokens of bf16, without scales of
+// groups and with them.
 std::vector<KernelSpec> kernels_of(const codecs::CodecEntry& entry) {
   constexpr int64_t kAnyGroup = int64_t{1} << 20;  // of so many columns that each kernel for groups takes them
   KernelChoice choice = everything();
   std::vector<KernelSpec> kernels = expand_kernels(choice, entry);
-  choice.ops = {backends::Op::matmul};
+  choice.tasks = {Task::matmul};
   choice.activations = {backends::Activations::bf16};
   for (const int64_t group_cols : {int64_t{0}, kAnyGroup})
     for (const KernelSpec& spec : expand_kernels(choice, entry, group_cols))
@@ -43,9 +43,8 @@ std::vector<KernelSpec> kernels_of(const codecs::CodecEntry& entry) {
 }
 
 // Fills in status and reason. `layer` is absent if the codec refused the sample, for `refused`.
-void ask(const KernelSpec& spec, const codecs::CodecEntry& entry,
-         const std::optional<backends::CompressedMatrix>& layer, const std::string& refused, DevicePool& devices,
-         CoverageEntry& answer) {
+void ask(const KernelSpec& spec, const std::optional<backends::CompressedMatrix>& layer, const std::string& refused,
+         DevicePool& devices, CoverageEntry& answer) {
   backends::Device* device = devices.find(spec);
   if (device == nullptr) {
     answer.status = "unavailable";
@@ -53,10 +52,9 @@ void ask(const KernelSpec& spec, const codecs::CodecEntry& entry,
     return;
   }
   answer.reason = refused;
-  const backends::PassPlan plan = plan_for(spec, entry, {});
-  if (answer.reason.empty() && layer && plan.kernel != nullptr) {
+  if (answer.reason.empty() && layer && spec.chosen.kernel != nullptr) {
     device->select();
-    answer.reason = plan.kernel->refuses(layer->view(), device->info(), *plan.policy);
+    answer.reason = spec.chosen.kernel->refuses(layer->view(), device->info(), *spec.chosen.policy);
   }
   answer.status = answer.reason.empty() ? "available" : "refused";
 }
@@ -93,19 +91,17 @@ std::vector<CoverageEntry> coverage(std::span<const codecs::CodecEntry> codecs) 
         refused = outcome_of_exception().reason;
       }
     for (const KernelSpec& spec : kernels_of(entry)) {
-      CoverageEntry answer{
-          std::string(entry.id),
-          spec.backend,
-          spec.simd_target,
-          std::string(backends::op_name(spec.op)),
-          spec.op == backends::Op::matmul ? std::string(backends::activations_name(spec.activations)) : "",
-          spec.variant,
-          spec.tuning,
-          spec.unfused,
-          "",
-          ""};
-      ask(spec, entry, layer, spec.op == backends::Op::matvec && refused.empty() ? no_matvec : refused, devices,
-          answer);
+      CoverageEntry answer{std::string(entry.id),
+                           spec.backend,
+                           spec.simd_target,
+                           std::string(task_name(spec.task)),
+                           spec.takes_tokens() ? std::string(backends::activations_name(spec.activations)) : "",
+                           spec.variant,
+                           spec.policy,
+                           spec.unfused,
+                           "",
+                           ""};
+      ask(spec, layer, spec.task == Task::matvec && refused.empty() ? no_matvec : refused, devices, answer);
       entries.push_back(std::move(answer));
     }
   }

@@ -12,7 +12,7 @@ namespace ecmv::experiments {
 struct CoverageEntry {
   std::string codec, backend, simd_target, op;
   std::string activations;  // of a matmul
-  std::string variant, tuning;
+  std::string variant, policy;
   bool unfused = false;  // a product by a decode kernel and the harness's dense product
   std::string status;    // "available", "refused" or "unavailable"
   std::string reason;    // of the last two

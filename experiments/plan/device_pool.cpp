@@ -8,7 +8,8 @@
 
 #include "experiments/config/expand.h"
 #include "experiments/ranks/rank_team.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/case_record.h"
+#include "experiments/run/quantile.h"
 
 namespace ecmv::experiments {
 

@@ -14,7 +14,7 @@
 #include "experiments/config/mix.h"
 #include "experiments/plan/device_pool.h"
 #include "experiments/plan/split.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/loaded_dataset.h"
 #include "reports/fields.h"
 
 namespace ecmv::experiments {
@@ -39,14 +39,14 @@ class Plan {
     if (!opened_.fine()) return fmt::format("{}: {}", reports::to_string(opened_.status), opened_.reason);
     if (!one.unavailable.empty()) return "unavailable: " + one.unavailable;
     if (const std::string reason = why_no_pairs(one.kernel); !reason.empty()) return "refused: " + reason;
-    if (one.kernel.op != backends::Op::size && devices_.find(one.kernel) == nullptr)
+    if (one.kernel.task != Task::size && devices_.find(one.kernel) == nullptr)
       return "unavailable: " + devices_.reason(one.kernel);
     std::string missing;
     const auto choice = choice_of(one.codec, codecs_, missing);
     if (!choice) return "error: there is no such codec in this build";
-    if (one.kernel.op == backends::Op::matvec)
+    if (one.kernel.task == Task::matvec)
       if (const std::string reason = why_no_product(first_); !reason.empty()) return "refused: " + reason;
-    if (one.kernel.op == backends::Op::matmul)
+    if (one.kernel.takes_tokens())
       if (const std::string reason = why_no_float_product(first_.layers); !reason.empty()) return "refused: " + reason;
     for (const datasets::Matrix& matrix : first_.layers)
       if (const CodecChoice* codec = choice->of(matrix); codec != nullptr)
@@ -120,7 +120,7 @@ int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry>
     out << fmt::format("  {}/{}{}\n", one.codec.short_name(), one.kernel.short_name(),
                        obstacle.empty() ? "" : "  -> " + obstacle);
     tried += obstacle.empty();
-    timed += obstacle.empty() && one.kernel.op != backends::Op::size;
+    timed += obstacle.empty() && one.kernel.task != Task::size;
   }
   const MeasureSpec& measure = experiment.measure;
   out << fmt::format("{} cases, {} of them known not to run.", experiment.cases.size(),

@@ -14,7 +14,7 @@ namespace ecmv::experiments {
 // time at the end is a lower bound: the samples alone. Returns the number of cases that would be tried.
 int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry> codecs, std::ostream& out);
 
-// Bytes of memory that a dataset takes: its matrices, one encoded copy, its upload and what is decoded. 0 for
+// Bytes of memory that a dataset takes: its matrices, one encoded copy, its upload and a decoded one. 0 for
 // files that cannot be read.
 int64_t memory_needed_bytes(const DataSpec& data);
 // "" or why this dataset cannot be run in the memory that is available now, with the numbers.

@@ -115,7 +115,7 @@ datasets::Matrix part_of(const datasets::Matrix& layer, bool by_cols, int64_t be
 }  // namespace
 
 std::string why_no_pairs(const KernelSpec& kernel) {
-  if (!kernel.pairs || kernel.op == backends::Op::matmul) return {};
+  if (!kernel.pairs || kernel.takes_tokens()) return {};
   return "Pairs are for float products: a vector of int8 is requantised from whole sums, and a layer by columns gives "
          "each rank a part of every sum.";
 }
@@ -124,7 +124,7 @@ std::vector<LayerSplit> split_layers(const std::vector<datasets::Matrix>& layers
   const int ranks = kernel.ranks;
   if (const std::string reason = why_no_pairs(kernel); !reason.empty()) throw Refused(reason);
   std::vector<Split> pairs(layers.size(), Split::rows_gathered);
-  if (kernel.pairs) pairs = kernel.step ? pairs_of_step(layers) : pairs_in_order(layers);
+  if (kernel.pairs) pairs = kernel.task == Task::step ? pairs_of_step(layers) : pairs_in_order(layers);
   std::vector<LayerSplit> splits;
   for (size_t i = 0; i < layers.size(); ++i) {
     const auto [rows, cols] = layers[i].shape;

@@ -11,11 +11,7 @@
 
 namespace ecmv::experiments {
 
-struct LayerSplit {
-  backends::Split how = backends::Split::rows_gathered;
-  std::vector<int64_t> begins = {};  // rows, or columns, at which the ranks' parts begin, [ranks + 1]
-  int ranks() const { return static_cast<int>(begins.size()) - 1; }
-};
+using backends::LayerSplit;
 
 // Columns are split at multiples of this, so that rows of a part begin and end where loads do.
 inline constexpr int64_t kColsOfPart = 64;
@@ -23,10 +19,10 @@ inline constexpr int64_t kColsOfPart = 64;
 // "" or why no layers can be in pairs for this kernel, whatever they are.
 std::string why_no_pairs(const KernelSpec& kernel);
 
-// Of every layer among the kernel's ranks. In pairs (KernelSpec::pairs) the first layer is by rows that nobody gathers and
-// the second by columns, cut at the same places where it has as many columns as the first has rows. In a matmul layers 0
-// and 1 are a pair, 2 and 3, and so on; in a step q, k, v with o and gate, up with down of the same block. Layers without
-// a partner are by rows and gathered. Throws backends::Refused where no pairs can be made.
+// Cuts every layer among the kernel's ranks. A pair (KernelSpec::pairs) is a layer by rows that nobody gathers and one
+// by columns, cut at the same places if it has as many columns as the first has rows. In a matmul layers 0 and 1 are a
+// pair, 2 and 3, and so on; in a step q, k, v with o, and gate, up with down of the same block. Layers without a
+// partner are by rows and gathered. Throws backends::Refused where no pairs can be made.
 std::vector<LayerSplit> split_layers(const std::vector<datasets::Matrix>& layers, const KernelSpec& kernel);
 
 // The part of each rank, layer after layer: what a rank's codec gets.

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "experiments/config/expand.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/quantile.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -58,15 +58,15 @@ int64_t group_cols_of(const StepTask& task, size_t layer) {
 // The group's codec's kernels of an op that the case and the layers' scales allow.
 std::vector<ChosenKernel> candidates_of(const StepTask& task, const Group& group, Op op) {
   std::vector<ChosenKernel> found;
-  const auto add = [&](const backends::Kernel& kernel, const backends::Policy& policy) {
+  const Work work{op, task.kernel.activations, group_cols_of(task, group.layers.front())};
+  for (const ChosenKernel& candidate :
+       kernels_for(*group.codec->entry, task.kernel.backend, work, task.kernel.variant, task.kernel.policy)) {
     const auto takes_its_scales = [&](size_t layer) {
       const datasets::Scales* scales = scales_of(task, layer);
-      return scales == nullptr || backends::takes_scales(kernel, *scales);
+      return scales == nullptr || backends::takes_scales(*candidate.kernel, *scales);
     };
-    if (op != Op::matmul || std::ranges::all_of(group.layers, takes_its_scales)) found.push_back({&kernel, &policy});
-  };
-  for_each_kernel(*group.codec->entry, task.kernel.backend, op, task.kernel.activations,
-                  group_cols_of(task, group.layers.front()), task.kernel.variant, task.kernel.tuning, add);
+    if (op != Op::matmul || std::ranges::all_of(group.layers, takes_its_scales)) found.push_back(candidate);
+  }
   return found;
 }
 
@@ -138,7 +138,10 @@ struct Best {
 
 Best best_of(const StepTask& task, const Group& group, Op op, backends::Device& device, const PreparePass& prepare,
              bool time, Best best) {
-  for (const ChosenKernel& candidate : candidates_of(task, group, op)) {
+  const backends::CompressedMatrix& first = task.parts_of(task.reference.matrix_of(group.layers.front())).front();
+  for (ChosenKernel candidate : candidates_of(task, group, op)) {
+    if (candidate.policy == nullptr)
+      candidate.policy = &backends::chosen_policy(*candidate.kernel, first.view(), device.info(), task.plan.batch);
     if (std::string reason = refusal_of(task, group, candidate, device.info()); !reason.empty()) {
       best.refused = std::move(reason);
       continue;

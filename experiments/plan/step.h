@@ -14,7 +14,7 @@
 namespace ecmv::experiments {
 
 // What a step walks over. Blocks may stand in memory several times, so that a large model is timed with few that were
-// encoded; what is in no block (lm_head) stands there once.
+// encoded; a layer outside of blocks (lm_head) stands there once.
 struct StepLayers {
   std::vector<size_t> order;               // the matrix of each layer: all blocks, again and again, then the others
   std::vector<int64_t> copies;             // of each matrix
@@ -45,9 +45,9 @@ struct StepTask {
   }
 };
 
-// For all layers of one shape, type, codec and split together: of the kernels that KernelSpec allows and that refuse none of
-// them the fastest, found by timing some of these layers alone; untimed the first. A codec without a fused kernel
-// for the layers, or for their scales, runs unfused.
+// One choice for all layers of one shape, type, codec and split: the fastest of the kernels that KernelSpec allows and
+// that refuse none of these layers, found by timing some of them alone; without timing the first. A codec without a
+// fused kernel for the layers, or for their scales, runs unfused.
 StepKernels choose_kernels(const StepTask& task, backends::Device& device, const PreparePass& prepare, bool time);
 
 // A row for each kind of layer, shape, codec and kernel.

@@ -12,7 +12,7 @@ import numpy as np
 import ecmv
 
 FOLDER = pathlib.Path(__file__).parent
-H200 = "../../reports/published/2026-11-22-h200/beat_nibbles/records.jsonl"
+H200 = "../../reports/published/2026-11-25-h200/beat_int8/records.jsonl"
 REAL = "../../reports/published/2026-11-22-real-weights/records.jsonl"
 
 # %% [markdown]
@@ -27,13 +27,14 @@ shown = ["codec", "bits_per_element", "elements_per_s", "speedup_vs_raw", "speed
 print(best[shown].head(10).to_string(index=False))
 
 # %% [markdown]
-# Real weights, quantised: of each quantiser the smallest codec, scales included.
+# Real weights, quantised: the smallest codec for each quantiser, scales included.
 
 # %%
 sizes = ecmv.read_records(FOLDER / REAL)
 quantised = sizes[(sizes.status == "ok") & (sizes.op == "size") & sizes["data.quantise"].notna() & sizes.snr_db.notna()]
 smallest = quantised.sort_values("bits_per_element").drop_duplicates(["data.file", "data.quantise"])
-print(smallest[["data.quantise", "codec", "entropy_bits_per_element", "bits_per_element", "snr_db"]].to_string(index=False))
+shown = ["data.quantise", "codec", "entropy_bits_per_element", "bits_per_element", "snr_db"]
+print(smallest[shown].to_string(index=False))
 
 # %% [markdown]
 # The figure, where matplotlib is installed (`pip install '.[figures]'`).
@@ -47,7 +48,8 @@ except ImportError:
 if plt is not None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     for codec, group in best.groupby("codec"):
-        middle, low, high = (group[name] / 1e12 for name in ("elements_per_s", "elements_per_s_p10", "elements_per_s_p90"))
+        speeds = ("elements_per_s", "elements_per_s_p10", "elements_per_s_p90")
+        middle, low, high = (group[name] / 1e12 for name in speeds)
         left.errorbar(group.bits_per_element, middle, yerr=(middle - low, high - middle), fmt="o", label=codec)
     left.axvline(best.entropy_bits_per_element.iloc[0], color="gray", linestyle=":", label="entropy")
     left.set(xlabel="stored bits an element", ylabel="T elements/s, 10th to 90th percentile",

@@ -23,7 +23,13 @@ std::string first_sentence(const std::vector<json>& answers) {
 
 }  // namespace
 
+RankMatrix::RankMatrix(RankTeam& team, LayerSplit split, std::string codec, int64_t rows)
+    : team_(team), split_(std::move(split)), id_(team.new_id()), codec_(std::move(codec)), rows_(rows) {
+  team_.add(*this);
+}
+
 RankMatrix::~RankMatrix() {
+  team_.forget(*this);
   try {
     tell("forget upload");
   } catch (const std::exception&) {  // whoever still needs it will say so

@@ -14,9 +14,8 @@ namespace ecmv::experiments {
 
 class RankMatrix final : public backends::UploadedMatrix {
  public:
-  // Of `codec`, with this split; `rows` of the whole layer.
-  RankMatrix(RankTeam& team, LayerSplit split, std::string codec, int64_t rows)
-      : team_(team), split_(std::move(split)), id_(team.new_id()), codec_(std::move(codec)), rows_(rows) {}
+  // A layer of `rows` rows, coded by `codec` and split like this.
+  RankMatrix(RankTeam& team, LayerSplit split, std::string codec, int64_t rows);
   ~RankMatrix() override;
   int id() const { return id_; }
   const std::string& codec() const { return codec_; }
@@ -61,8 +60,8 @@ class RankPass final : public backends::Pass {
   std::span<const int32_t> accumulators(int layer) override;
   // What every rank has of the whole vector; that of the first rank that has another one.
   std::span<const int8_t> outputs(int layer) override;
-  // Every rank's own, or nothing that could be right where not all ranks have alike what all must have. After a layer by
-  // columns each has all of them.
+  // Every rank's own, or nothing that could be right where not all ranks have alike what all must have. After a layer
+  // by columns each has all of them.
   std::span<const float> products(int layer) override;
   backends::ProductRounding rounding(int layer) const override { return roundings_.at(static_cast<size_t>(layer)); }
   std::span<const int8_t> decoded() override { return {}; }

@@ -30,8 +30,8 @@ RankTeam* team_of_process = nullptr;
   throw std::runtime_error(sentence);
 }
 
-// What an engine needs room for after a layer with results of `bytes` bytes. Ranks' products are aligned; what is added up
-// is there of every rank.
+// What an engine needs room for after a layer with results of `bytes` bytes. Ranks' products are aligned; what is added
+// up is there of every rank.
 int64_t room_for(const LayerSplit& split, int64_t bytes) {
   switch (split.how) {
     case Split::rows_gathered: return bytes + 256 * split.ranks();
@@ -94,7 +94,8 @@ RankDevice::RankDevice(RankTeam& team, const KernelSpec& kernel)
         fmt::format("The case needs {} ranks, and {} were started (mpirun -n {}).", ranks_, team.size(), ranks_));
   std::vector<std::vector<int>> cores(static_cast<size_t>(ranks_));
   if (!gpus) cores = team.cores_for(ranks_, kernel_.threads);
-  bound_ = !cores.front().empty();
+  shared_.ranks = ranks_;
+  shared_.bound = !cores.front().empty();
   // All ranks of the world: those that are not needed have to know, too.
   const std::vector<json> labels = team_.tell(team.size(), [&](int rank) {
     json command = spec_of(kernel_);
@@ -119,28 +120,23 @@ void RankDevice::describe_devices(const std::vector<json>& labels, const std::ve
   for (int rank = 0; rank < ranks_; ++rank) {
     const bool here = team_.host(rank) == team_.host(0);
     const std::string label = labels[static_cast<size_t>(rank)];
-    devices_.push_back(team_.hosts(ranks_) > 1 ? fmt::format("{}: {}", team_.host(rank), label) : label);
+    shared_.devices.push_back(team_.hosts(ranks_) > 1 ? fmt::format("{}: {}", team_.host(rank), label) : label);
     if (rank == 0) continue;
     const std::string link =
         here ? team_.own().device(id_).link_to(numbers[static_cast<size_t>(rank)]) : std::string("network");
     if (!link.empty()) links.insert(link);
   }
-  links_ = fmt::format("{}", fmt::join(links, "; "));
+  shared_.links = fmt::format("{}", fmt::join(links, "; "));
 }
 
 backends::DeviceState RankDevice::state() { return team_.own().device(id_).state(); }
 
 void RankDevice::select() { team_.own().device(id_).select(); }
 
-std::unique_ptr<backends::UploadedMatrix> RankDevice::upload(const backends::CompressedMatrix&) {
-  throw std::logic_error("Ranks take the parts of a layer.");
-}
-std::unique_ptr<backends::Executor> RankDevice::executor(bool) {
-  throw std::logic_error("Every rank has an executor of its own.");
-}
-
-std::vector<std::unique_ptr<backends::UploadedMatrix>> RankDevice::upload_parts(
+std::vector<std::unique_ptr<backends::UploadedMatrix>> RankDevice::upload_layer(
     std::span<const backends::CompressedMatrix> parts, const LayerSplit& split, size_t copies) {
+  if (parts.size() != static_cast<size_t>(ranks_) || split.ranks() != ranks_)
+    throw std::invalid_argument("Every rank takes a part of a layer.");
   const int64_t rows = split.how == Split::cols ? parts.front().shape.rows : split.begins.back();
   std::vector<std::unique_ptr<backends::UploadedMatrix>> uploads;
   std::vector<int> ids;
@@ -191,11 +187,11 @@ void RankDevice::connect(json& command, int64_t vector_bytes) {
   command["vector_bytes"] =
       kernel_.engine == "peer" ? std::bit_ceil(static_cast<uint64_t>(std::max(vector_bytes, kEnoughForMost))) : 0;
   if (kernel_.engine.empty()) {
-    library_ = team_.library();
+    shared_.library = team_.library();
     return;
   }
   command["do"] = "connect";
-  library_ = team_.tell(ranks_, command).front();
+  shared_.library = team_.tell(ranks_, command).front();
 }
 
 std::unique_ptr<backends::Pass> RankDevice::prepare(const backends::PassPlan& plan) {
@@ -216,7 +212,7 @@ std::unique_ptr<backends::Pass> RankDevice::prepare(const backends::PassPlan& pl
   int64_t room = 0;
   std::vector<Split> splits;
   for (size_t layer = 0; layer < plan.layers.size(); ++layer) {
-    const auto& matrix = dynamic_cast<const RankMatrix&>(*plan.layers[layer]);
+    const RankMatrix& matrix = team_.matrix(*plan.layers[layer]);
     command["uploads"].push_back(matrix.id());
     command["parts"].push_back(matrix.split().begins);
     splits.push_back(matrix.split().how);
@@ -227,7 +223,10 @@ std::unique_ptr<backends::Pass> RankDevice::prepare(const backends::PassPlan& pl
     if (plan.kernels.empty() && layer > 0) continue;
     json name = {{"codec", matrix.codec()}, {"op", 0}, {"variant", ""}, {"tuning", ""}};
     if (chosen.kernel != nullptr) {
-      const backends::Policy& policy = chosen.policy == nullptr ? chosen.kernel->policies[0] : *chosen.policy;
+      const int batch = chosen.kernel->op == backends::Op::matmul ? plan.batch : 1;
+      const backends::Policy& policy = chosen.policy == nullptr
+                                           ? backends::chosen_policy(*chosen.kernel, matrix.view(), info_, batch)
+                                           : *chosen.policy;
       name["op"] = static_cast<int>(chosen.kernel->op);
       name["variant"] = chosen.kernel->variant;
       name["tuning"] = policy.name;
@@ -243,11 +242,6 @@ std::unique_ptr<backends::Pass> RankDevice::prepare(const backends::PassPlan& pl
   auto pass = std::make_unique<RankPass>(team_, ranks_, id, plan.batch, std::move(splits));
   for (const json& answer : team_.tell(ranks_, command)) pass->take_roundings(answer);
   return pass;
-}
-
-std::unique_ptr<backends::Pass> prepare_pass(backends::Device& device, const backends::PassPlan& plan) {
-  if (auto* ranks = dynamic_cast<RankDevice*>(&device)) return ranks->prepare(plan);
-  return backends::prepare(device, plan);
 }
 
 RankTeam::RankTeam(std::unique_ptr<backends::World> world, backends::OnLoss on_loss, bool for_devices)
@@ -272,6 +266,14 @@ RankTeam::RankTeam(std::unique_ptr<backends::World> world, backends::OnLoss on_l
 RankTeam::~RankTeam() { team_of_process = nullptr; }
 
 RankTeam* RankTeam::get() { return team_of_process; }
+
+void RankTeam::add(const RankMatrix& matrix) { matrices_[&matrix] = &matrix; }
+void RankTeam::forget(const RankMatrix& matrix) { matrices_.erase(&matrix); }
+const RankMatrix& RankTeam::matrix(const backends::UploadedMatrix& uploaded) const {
+  const auto found = matrices_.find(&uploaded);
+  if (found == matrices_.end()) throw std::invalid_argument("The layer has not been uploaded to the ranks.");
+  return *found->second;
+}
 
 int RankTeam::hosts(int ranks) const {
   return static_cast<int>(std::set<std::string>(hosts_.begin(), hosts_.begin() + ranks).size());
@@ -324,7 +326,7 @@ std::vector<int> RankTeam::device_numbers(const KernelSpec& kernel) const {
   const std::vector<int> fitting = fitting_devices(kernel, emulated);
   std::vector<int> numbers;
   for (int rank = 0; rank < kernel.ranks; ++rank) {
-    // Of ranks that were not started nobody knows the host; that is said elsewhere.
+    // Nobody knows the host of a rank that was not started; that is said elsewhere.
     const std::string& own = hosts_[std::min(static_cast<size_t>(rank), hosts_.size() - 1)];
     const auto before = static_cast<size_t>(
         std::count(hosts_.begin(), hosts_.begin() + std::min<int64_t>(rank, static_cast<int64_t>(hosts_.size())), own));

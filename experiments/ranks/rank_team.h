@@ -1,8 +1,9 @@
-// Rank 0's view of a product by several ranks: a device whose passes run on all of them. The others do what they are told
-// (rank_worker.h), so that everything else of a run (cases, order, checks, records) is decided in one place.
+// Rank 0's view of a product by several ranks: a device whose passes run on all of them. The others do what they are
+// told (rank_worker.h), so that everything else of a run (cases, order, checks, records) is decided in one place.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 namespace ecmv::experiments {
 
 class RankTeam;
+class RankMatrix;
 
 class RankDevice final : public backends::Device {
  public:
@@ -24,38 +26,25 @@ class RankDevice final : public backends::Device {
   const backends::DeviceInfo& info() const override { return info_; }
   std::string_view memory() const override { return memory_; }
   void select() override;
-  std::unique_ptr<backends::UploadedMatrix> upload(const backends::CompressedMatrix&) override;  // by upload_parts
-  std::unique_ptr<backends::Executor> executor(bool) override;              // every rank has its own
+  // A part for each rank; the copies are sent once.
+  std::vector<std::unique_ptr<backends::UploadedMatrix>> upload_layer(std::span<const backends::CompressedMatrix> parts,
+                                                                      const LayerSplit& split, size_t copies) override;
+  // The plan's layers have been uploaded by a device of the team. Throws as backends::prepare does.
+  std::unique_ptr<backends::Pass> prepare(const backends::PassPlan& plan) override;
   std::vector<double> time_reads(int64_t bytes, int repetitions) override;  // all ranks together, the slowest
   backends::DeviceState state() override;                                   // of rank 0's device
-
-  int ranks() const { return ranks_; }
-  bool bound() const { return bound_; }  // every thread has a core to itself
-  // GPUs: their names by rank, with the host's where there are several; what links them, each kind once.
-  const std::vector<std::string>& devices() const { return devices_; }
-  const std::string& links() const { return links_; }
-  // What exchanges the vectors: name and version. After prepare().
-  const std::string& library() const { return library_; }
-  // One layer, a part for each rank; so many copies, which are sent once.
-  std::vector<std::unique_ptr<backends::UploadedMatrix>> upload_parts(std::span<const backends::CompressedMatrix> parts,
-                                                                      const LayerSplit& split, size_t copies);
-  // The plan's layers are of upload_parts. Throws as backends::prepare does.
-  std::unique_ptr<backends::Pass> prepare(const backends::PassPlan& plan);
+  const backends::SharedDevice* shared() const override { return &shared_; }
 
  private:
   void connect(nlohmann::json& command, int64_t vector_bytes);
   void describe_devices(const std::vector<nlohmann::json>& labels, const std::vector<int>& numbers);
   RankTeam& team_;
   int id_, ranks_;
-  bool bound_ = true;
   KernelSpec kernel_;
   backends::DeviceInfo info_;
-  std::string memory_, links_, library_;
-  std::vector<std::string> devices_;
+  std::string memory_;
+  backends::SharedDevice shared_;
 };
-
-// The pass of a plan, on the device or on all ranks of one that they share.
-std::unique_ptr<backends::Pass> prepare_pass(backends::Device& device, const backends::PassPlan& plan);
 
 class RankTeam {
  public:
@@ -82,6 +71,11 @@ class RankTeam {
   std::vector<nlohmann::json> tell(int ranks, const std::function<nlohmann::json(int rank)>& command);
   std::vector<nlohmann::json> tell(int ranks, const nlohmann::json& command);
   RankWorker& own() { return own_; }
+  // The layers that all ranks have a part of, as long as they are uploaded. matrix() throws std::invalid_argument for
+  // any other.
+  void add(const RankMatrix& matrix);
+  void forget(const RankMatrix& matrix);
+  const RankMatrix& matrix(const backends::UploadedMatrix& uploaded) const;
   int new_id() { return next_id_++; }
   // Cores of each of so many ranks, as many as threads (0: all that there are, the same number on every rank); without
   // any where they do not suffice.
@@ -96,6 +90,7 @@ class RankTeam {
   Deadline deadline_;
   std::vector<std::string> hosts_;       // by rank
   std::vector<std::vector<int>> cores_;  // of the rank's host
+  std::map<const backends::UploadedMatrix*, const RankMatrix*> matrices_;
   int next_id_ = 0;
 };
 

@@ -15,7 +15,7 @@
 #include "codecs/registry.h"
 #include "experiments/plan/device_pool.h"
 #include "experiments/ranks/deadline.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/case_record.h"
 
 namespace ecmv::experiments {
 namespace {

@@ -2,6 +2,7 @@
 #include "experiments/run/admission.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,7 +10,7 @@
 #include "experiments/check/block_counts.h"
 #include "experiments/plan/step.h"
 #include "experiments/ranks/rank_team.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/case_record.h"
 #include "experiments/run/running_case.h"
 
 namespace ecmv::experiments {
@@ -40,7 +41,7 @@ AdmittedCase Admission::admit(const Case& one, reports::CaseRecord record) {
   admitted.outcome = guarded([&] {
     const LayersOrParts layers = layers_for(one);
     Outcome outcome = fill_stored(one, *layers.encoded, admitted.record);
-    if (!outcome.fine() || one.kernel.op == Op::size) return outcome;
+    if (!outcome.fine() || one.kernel.task == Task::size) return outcome;
     backends::PassPlan plan;
     outcome = prepare(admitted, layers, plan);
     if (outcome.fine()) outcome = check(admitted, plan);
@@ -60,7 +61,7 @@ LayersOrParts Admission::layers_for(const Case& one) {
         "A lossy codec may keep other numbers of some columns alone than of all, and products are compared with those "
         "of all.");
   // Which layers are pairs depends on the op.
-  const std::tuple key(kernel.ranks, kernel.pairs, kernel.pairs && kernel.step);
+  const std::tuple key(kernel.ranks, kernel.pairs, kernel.pairs && kernel.task == Task::step);
   auto known = parts_.find(key);
   if (known == parts_.end()) {
     set_running_case({}, {});  // encoders are no kernels
@@ -78,20 +79,52 @@ Outcome Admission::fill_stored(const Case& one, const EncodedLayers& encoded, re
   if (!encoded.outcome.fine()) return encoded.outcome;
   record.check.decode = encoded.decode;
   const std::vector<int64_t> copies =
-      one.kernel.step ? step_layers(dataset_.layers(), one.kernel.repeat).copies : std::vector<int64_t>();
+      one.kernel.task == Task::step ? step_layers(dataset_.layers(), one.kernel.repeat).copies : std::vector<int64_t>();
   fill_size(record, dataset_.entropies, encoded.layers, dataset_.scales(), copies);
   if (distortion_) fill_distortion(record, *distortion_);
   if (one.kernel.repeat == 1) record.size.ideal_bits_per_element = encoded.ideal_bits_per_element;
-  if (one.kernel.op == Op::size) {
+  if (one.kernel.task == Task::size) {
     for (const datasets::Matrix& matrix : dataset_.layers()) record.time.elements += matrix.shape.elements();
     const std::string wrong = fill_blocks(record, codec_, dataset_.layers(), encoded.layers);
     if (!wrong.empty()) return {Status::incorrect, wrong};
   }
-  if (one.kernel.op == Op::matvec && !dataset_.no_product.empty()) return {Status::refused, dataset_.no_product};
-  if (one.kernel.op == Op::matvec && encoded.decoded != nullptr)
+  if (one.kernel.task == Task::matvec && !dataset_.no_product.empty()) return {Status::refused, dataset_.no_product};
+  if (one.kernel.task == Task::matvec && encoded.decoded != nullptr)
     return {Status::refused, "Products are compared with those of the source, which a lossy codec does not keep."};
   return {};
 }
+
+namespace {
+
+// The pass of one kernel without its layers and tokens.
+backends::PassPlan plan_of(const KernelSpec& kernel, const codecs::Codec& codec, const ReferenceChain& chain) {
+  backends::PassPlan plan;
+  static_cast<backends::ChosenKernel&>(plan) = kernel.chosen;
+  if (kernel.chosen.kernel == nullptr) {
+    if (kernel.variant != "reference") throw std::invalid_argument("No kernel was chosen for " + kernel.name() + ".");
+    plan.reference_decode = codec.decode;
+  }
+  plan.op = kernel.op();
+  plan.chained = chain.chained;
+  plan.inputs = chain.inputs;
+  plan.scales = chain.scales;
+  plan.batch = kernel.batch;
+  plan.activations = kernel.activations;
+  plan.graph = kernel.launch != "plain";
+  return plan;
+}
+
+const backends::Policy& policy_for(const backends::PassPlan& plan, const backends::CompressedView& layer,
+                                   const backends::DeviceInfo& device) {
+  return plan.policy == nullptr ? backends::chosen_policy(*plan.kernel, layer, device, plan.batch) : *plan.policy;
+}
+
+std::string refusal_of(const backends::PassPlan& plan, const backends::CompressedView& layer,
+                       const backends::DeviceInfo& device) {
+  return plan.kernel->refuses(layer, device, policy_for(plan, layer, device));
+}
+
+}  // namespace
 
 // From the device to the pass.
 Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan) {
@@ -101,9 +134,9 @@ Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, 
   backends::Device& device = *admitted.device;
   device.select();
   fill_device(admitted.record, device);
-  if (kernel.step) return prepare_step(admitted, layers, plan);
-  plan = plan_for(kernel, *codec_.entry, *reference_.chain);
-  if (kernel.op == Op::matmul) {
+  if (kernel.task == Task::step) return prepare_step(admitted, layers, plan);
+  plan = plan_of(kernel, *codec_.entry->codec, *reference_.chain);
+  if (kernel.takes_tokens()) {
     const ReferenceProducts& products = admitted.reference.floats->products();
     if (!products.refused.empty()) return {Status::refused, products.refused};
     plan.chained = false;
@@ -121,13 +154,15 @@ Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, 
   }
   if (plan.kernel != nullptr)
     for (const backends::CompressedMatrix& layer : layers.encoded->layers)
-      if (const std::string reason = plan.kernel->refuses(layer.view(), device.info(), *plan.policy); !reason.empty())
+      if (const std::string reason = refusal_of(plan, layer.view(), device.info()); !reason.empty())
         return {Status::refused, reason};
+  if (plan.kernel != nullptr && kernel.ranks > 1 && !layers.encoded->layers.empty())  // ranks are told a name
+    plan.policy = &policy_for(plan, layers.encoded->layers.front().view(), device.info());
   admitted.upload = upload_to(device, layers, kernel.pairs);
   for (const auto& matrix : *admitted.upload) plan.layers.push_back(matrix.get());
   admitted.pass = options_.prepare(device, plan);
-  if (const auto* ranks = dynamic_cast<const RankDevice*>(&device))
-    fill_ranks(admitted.record, *ranks, layers.splits, admitted.reference);
+  if (const backends::SharedDevice* shared = device.shared())
+    fill_ranks(admitted.record, *shared, layers.splits, admitted.reference);
   return {};
 }
 
@@ -159,8 +194,8 @@ Outcome Admission::prepare_step(AdmittedCase& admitted, const LayersOrParts& lay
       chosen.kernels, [](const backends::ChosenKernel& one) { return one.kernel->op == Op::decode; });
   plan.kernels = std::move(chosen.kernels);
   admitted.pass = options_.prepare(*admitted.device, plan);
-  if (const auto* ranks = dynamic_cast<const RankDevice*>(admitted.device))
-    fill_ranks(admitted.record, *ranks, layers.splits, admitted.reference);
+  if (const backends::SharedDevice* shared = admitted.device->shared())
+    fill_ranks(admitted.record, *shared, layers.splits, admitted.reference);
   return {};
 }
 
@@ -197,14 +232,11 @@ size_t count_of(const LayersOrParts& layers) {
 }
 
 Upload upload_layer(backends::Device& device, const LayersOrParts& layers, size_t layer, size_t copies) {
-  const std::vector<backends::CompressedMatrix>& encoded = layers.encoded->layers;
-  if (auto* ranks = dynamic_cast<RankDevice*>(&device)) {
-    const auto count = static_cast<size_t>(ranks->ranks());  // of each layer, one after the other
-    return ranks->upload_parts(std::span(encoded).subspan(layer * count, count), layers.splits[layer], copies);
-  }
-  Upload uploads;
-  for (size_t copy = 0; copy < copies; ++copy) uploads.push_back(device.upload(encoded[layer]));
-  return uploads;
+  const std::span<const backends::CompressedMatrix> encoded = layers.encoded->layers;
+  if (layers.splits.empty()) return device.upload_layer(encoded.subspan(layer, 1), {}, copies);
+  const LayerSplit& split = layers.splits[layer];
+  const auto count = static_cast<size_t>(split.ranks());  // of each layer, one after the other
+  return device.upload_layer(encoded.subspan(layer * count, count), split, copies);
 }
 
 std::string place_of_uploads(const backends::Device& device, bool pairs) {
@@ -224,7 +256,7 @@ std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device, con
   return slot;
 }
 
-// Of each layer one of its own, kept for cases with the same layers.
+// A copy of its own for each layer, kept for cases with the same layers.
 std::shared_ptr<const Upload> Admission::upload_copies(backends::Device& device, const LayersOrParts& layers,
                                                        bool pairs, const std::vector<size_t>& order) {
   std::shared_ptr<const Upload>& slot = uploads_[fmt::format("{} x{}", place_of_uploads(device, pairs), order.size())];

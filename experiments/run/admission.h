@@ -43,7 +43,7 @@ class Admission {
  public:
   Admission(const Experiment& experiment, const RunOptions& options, const LoadedDataset& dataset, DevicePool& devices,
             const CodecChoice& codec, const EncodedLayers& encoded);
-  // `record` has what is known of the case before. Throws nothing.
+  // `record` holds the facts known so far. Throws nothing.
   AdmittedCase admit(const Case& one, reports::CaseRecord record);
 
  private:
@@ -68,7 +68,7 @@ class Admission {
     std::vector<LayerSplit> splits;
     EncodedLayers encoded;
   };
-  std::map<std::tuple<int, bool, bool>, Parts> parts_;  // by ranks, whether in pairs, and whether in those of a step
+  std::map<std::tuple<int, bool, bool>, Parts> parts_;  // by ranks, whether in pairs, and whether in a step's pairs
   Reference reference_;                             // the source's, of lossy codecs what their reference decoder made
   std::optional<datasets::Distortion> distortion_;  // of what the codec keeps, from the floats; none where all is exact
   std::map<std::string, std::shared_ptr<const Upload>, std::less<>> uploads_;  // by memory and split

@@ -10,7 +10,7 @@
 #include "backends/cpu/memory_limits.h"
 #include "experiments/check/sample_check.h"
 #include "experiments/ranks/rank_team.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/case_record.h"
 #include "experiments/run/measure.h"
 
 namespace ecmv::experiments {
@@ -103,7 +103,7 @@ void Batch::measure() {
     if (outcome.fine() && admitted.one->kernel.ranks > 1)
       outcome = guarded([&] { measure_shares(pass, admitted.record.ranks); });
     if (outcome.fine()) {
-      fill_time(admitted.record, pass, admitted.reference, admitted.one->kernel.op, admitted.device->info());
+      fill_time(admitted.record, pass, admitted.reference, admitted.one->kernel.op(), admitted.device->info());
       fill_host(admitted.record, disturbance, pass.cores);
       const double read_bytes_per_s =
           static_cast<double>(admitted.record.size.stored_bytes) / admitted.record.time.median_s;

@@ -3,11 +3,17 @@
 
 #include <algorithm>
 
-#include "experiments/config/expand.h"
 #include "experiments/plan/plan.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/case_record.h"
 
 namespace ecmv::experiments {
+
+datasets::Dataset load_dataset(const DataSpec& data) {
+  const datasets::DataSource* source = datasets::find_source(data.source);
+  if (source == nullptr) throw datasets::DatasetError("There is no data source '" + data.source + "'.");
+  datasets::Dataset dataset = source->load({data.shape, data.layers, data.seed, data.numbers, data.texts});
+  return data.quantiser.id.empty() ? dataset : datasets::quantise(std::move(dataset), data.quantiser);
+}
 
 datasets::Distortion LoadedDataset::distortion_of(const std::vector<datasets::Matrix>& decoded) const {
   const bool quantised = !dataset->sources.empty();
@@ -19,6 +25,18 @@ datasets::Distortion LoadedDataset::distortion_of(const std::vector<datasets::Ma
   }
   return sum;
 }
+
+namespace {
+
+// Order-0 entropy of the elements of each layer; goes through all of them.
+std::vector<double> entropies_of(const datasets::Dataset& dataset) {
+  std::vector<double> entropies;
+  for (const datasets::Matrix& matrix : dataset.layers)
+    entropies.push_back(datasets::entropy_bits_per_element(matrix.view()));
+  return entropies;
+}
+
+}  // namespace
 
 LoadedDataset load_for(std::span<const Case* const> cases) {
   const DataSpec& data = cases.front()->data;
@@ -34,8 +52,8 @@ LoadedDataset load_for(std::span<const Case* const> cases) {
   bool chain_wanted = false;
   int largest_batch = 0;
   for (const Case* one : cases) {
-    chain_wanted = chain_wanted || one->kernel.op == backends::Op::matvec;
-    if (one->kernel.op == backends::Op::matmul) largest_batch = std::max(largest_batch, one->kernel.batch);
+    chain_wanted = chain_wanted || one->kernel.task == Task::matvec;
+    if (one->kernel.takes_tokens()) largest_batch = std::max(largest_batch, one->kernel.batch);
   }
   const bool chain_defined = chain_wanted && loaded.no_product.empty();
   loaded.reference.matrices = {dataset, &dataset->layers};

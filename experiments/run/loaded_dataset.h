@@ -12,6 +12,9 @@
 
 namespace ecmv::experiments {
 
+// Loads or generates, and quantises. Throws datasets::DatasetError.
+datasets::Dataset load_dataset(const DataSpec& data);
+
 struct LoadedDataset {
   Reference reference;  // of the source
   std::shared_ptr<const datasets::Dataset> dataset;

@@ -41,8 +41,8 @@ struct TimedPass {
 };
 
 // Measures all passes together. What one of them throws is its own outcome, and the others are measured all the same.
-// Returns early, with the samples there are, once `interrupted` says so. `cores`, which may be null, are looked at before
-// the first sample, between samples about twice a second, and after the last one.
+// Returns early, with the samples there are, once `interrupted` says so. `cores`, which may be null, are looked at
+// before the first sample, between samples about twice a second, and after the last one.
 void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec,
                          const std::function<bool()>& interrupted, backends::cpu::CoreWatch* cores);
 

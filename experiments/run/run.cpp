@@ -7,7 +7,7 @@
 
 #include "experiments/run/admission.h"
 #include "experiments/run/batch.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/case_record.h"
 #include "experiments/run/loaded_dataset.h"
 #include "experiments/run/recorder.h"
 #include "experiments/run/running_case.h"
@@ -108,7 +108,7 @@ class Run {
   reports::CaseRecord describe(const Case& one, const LoadedDataset& dataset) const {
     reports::CaseRecord record = describe_case(one, experiment_.name, options_.run_id);
     if (dataset.description) record.data = *dataset.description;
-    if (dataset.description && one.kernel.step) fill_step(record, dataset.layers(), one.kernel.repeat);
+    if (dataset.description && one.kernel.task == Task::step) fill_step(record, dataset.layers(), one.kernel.repeat);
     return record;
   }
 

@@ -35,13 +35,13 @@ struct RunOptions {
   backends::cpu::CoreWatch* cores = nullptr;  // looked at while cases are measured; nullptr: not
   // Where devices and passes come from; tests put failing ones there.
   DevicePool::Open open_device = experiments::open_device;
-  PreparePass prepare = prepare_pass;
+  PreparePass prepare = backends::prepare;
 };
 
 struct RunSummary {
   std::map<reports::Status, int> counts;
   std::map<std::string, int> refusals;                        // by reason, with those that were unavailable
-  std::vector<std::pair<std::string, std::string>> failures;  // short name and reason of what is neither ok nor refused
+  std::vector<std::pair<std::string, std::string>> failures;  // short name and reason, neither ok nor refused
   int skipped = 0;                                            // done already
   int disturbed = 0;               // ok, but other programs or unsteady cores were in the way (reports::is_disturbed)
   reports::Disturbers disturbers;  // of these

@@ -1,4 +1,6 @@
-// make_run_record: what machine and which build made the records.
+// See run_record.h.
+#include "experiments/run/run_record.h"
+
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -16,7 +18,6 @@
 #include "backends/cpu/crew.h"
 #include "ecmv_build.h"
 #include "ecmv_revision.h"
-#include "experiments/run/fill_record.h"
 
 namespace ecmv::experiments {
 namespace {

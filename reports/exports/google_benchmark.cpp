@@ -1,4 +1,4 @@
-// The fields are those of Google Benchmark 1.7 and later.
+// The fields of Google Benchmark 1.7 and later.
 #include "reports/exports/google_benchmark.h"
 
 #include <map>

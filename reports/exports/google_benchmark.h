@@ -1,5 +1,5 @@
-// Times as Google Benchmark writes them, for its tools: compare.py pairs two files by the names of cases and tests their
-// samples.
+// Times as Google Benchmark writes them, for its tools: compare.py pairs two files by the names of cases and tests
+// their samples.
 #pragma once
 
 #include <string>

@@ -13,35 +13,53 @@ namespace ecmv::reports {
 namespace {
 
 constexpr std::string_view kStyle = R"css(
-:root{--paper:#fff;--ink:#24292f;--quiet:#59636e;--line:#d8dee4;--band:#f6f8fa;--good:#1a7f37;--bad:#cf222e;--caution:#9a6700}
-@media (prefers-color-scheme:dark){:root{--paper:#0d1117;--ink:#e6edf3;--quiet:#9198a1;--line:#30363d;--band:#161b22;--good:#3fb950;--bad:#f85149;--caution:#d29922}}
+:root{--paper:#fff;--ink:#24292f;--quiet:#59636e;--line:#d8dee4;--band:#f6f8fa;--good:#1a7f37;--bad:#cf222e;
+  --caution:#9a6700}
+@media (prefers-color-scheme:dark){:root{--paper:#0d1117;--ink:#e6edf3;--quiet:#9198a1;--line:#30363d;
+  --band:#161b22;--good:#3fb950;--bad:#f85149;--caution:#d29922}}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:1320px;padding:1.1rem 1.5rem 3rem;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;-webkit-text-size-adjust:100%}
+body{margin:0 auto;max-width:1320px;padding:1.1rem 1.5rem 3rem;background:var(--paper);color:var(--ink);
+  font:15px/1.5 system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;-webkit-text-size-adjust:100%}
 header>div{display:flex;flex-wrap:wrap;align-items:baseline;gap:.3rem 1rem}
 h1{font-size:1.35rem;margin:0}h2{font-size:1.15rem;margin:1.6rem 0 .2rem}h3{font-size:1rem;margin:1.1rem 0 .2rem}
 p{margin:.25rem 0;max-width:85ch}.question,.more,.caption{color:var(--quiet)}.caption{font-size:.87rem}
-.question{max-width:none}.answer{font-size:1.3rem;line-height:1.4;margin:.5rem 0 .2rem;max-width:none}.more{max-width:none}
+.question{max-width:none}.answer{font-size:1.3rem;line-height:1.4;margin:.5rem 0 .2rem;max-width:none}
+.more{max-width:none}
 .counts{display:flex;flex-wrap:wrap;gap:.2rem .9rem;color:var(--quiet)}.count b{color:var(--ink)}
 .count.good b{color:var(--good)}.count.bad,.count.bad b{color:var(--bad)}.count.caution b{color:var(--caution)}
-.warnings{border-left:3px solid var(--caution);background:var(--band);padding:.35rem .9rem;margin:.6rem 0;font-size:.9rem}.warnings p{max-width:none;margin:.1rem 0}
-.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:.5rem 2rem;margin:.8rem 0}
-figure{margin:0}figure svg{width:100%;max-width:600px;height:auto;display:block}figcaption{color:var(--quiet);font-size:.87rem;max-width:600px}
+.warnings{border-left:3px solid var(--caution);background:var(--band);padding:.35rem .9rem;margin:.6rem 0;
+  font-size:.9rem}.warnings p{max-width:none;margin:.1rem 0}
+.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:.5rem 2rem;
+  margin:.8rem 0}
+figure{margin:0}figure svg{width:100%;max-width:600px;height:auto;display:block}
+figcaption{color:var(--quiet);font-size:.87rem;max-width:600px}
 svg text{font-family:system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif}
 .scroll{overflow:auto;max-height:66rem;border:1px solid var(--line);border-radius:6px;margin:.4rem 0 .8rem}
 table{border-collapse:collapse;width:100%;font-size:13.5px;line-height:1.35;font-variant-numeric:tabular-nums}
-thead th{position:sticky;top:0;background:var(--band);text-align:left;font-weight:600;vertical-align:bottom;z-index:1}.sortable thead th{cursor:pointer}
-th small{font-weight:400;color:var(--quiet);white-space:nowrap}th[aria-sort=ascending]::after{content:" \25B4"}th[aria-sort=descending]::after{content:" \25BE"}
-th,td{padding:.2rem .6rem;border-bottom:1px solid var(--line)}tbody:last-child tr:last-child td{border-bottom:0}tbody tr:hover td{background:var(--band)}
-.group th{text-align:left;font-weight:600;padding-top:.5rem}.group span{position:sticky;left:.6rem;display:inline-block;max-width:calc(100vw - 3rem);white-space:normal}
-tbody td:first-child{position:sticky;left:0;background:var(--paper)}tbody tr:hover td:first-child{background:var(--band)}
-th.r,td.r{text-align:right;white-space:nowrap}td.n{white-space:nowrap}.good{color:var(--good)}.bad{color:var(--bad)}.caution{color:var(--caution)}.quiet{color:var(--quiet)}
+thead th{position:sticky;top:0;background:var(--band);text-align:left;font-weight:600;vertical-align:bottom;
+  z-index:1}.sortable thead th{cursor:pointer}
+th small{font-weight:400;color:var(--quiet);white-space:nowrap}th[aria-sort=ascending]::after{content:" \25B4"}
+th[aria-sort=descending]::after{content:" \25BE"}
+th,td{padding:.2rem .6rem;border-bottom:1px solid var(--line)}tbody:last-child tr:last-child td{border-bottom:0}
+tbody tr:hover td{background:var(--band)}
+.group th{text-align:left;font-weight:600;padding-top:.5rem}.group span{position:sticky;left:.6rem;
+  display:inline-block;max-width:calc(100vw - 3rem);white-space:normal}
+tbody td:first-child{position:sticky;left:0;background:var(--paper)}
+tbody tr:hover td:first-child{background:var(--band)}
+th.r,td.r{text-align:right;white-space:nowrap}td.n{white-space:nowrap}.good{color:var(--good)}.bad{color:var(--bad)}
+.caution{color:var(--caution)}.quiet{color:var(--quiet)}
 td [title]{text-decoration:underline dotted var(--line);text-underline-offset:3px}
-input[type=search]{font:inherit;font-size:16px;padding:.2rem .6rem;border:1px solid var(--line);border-radius:6px;background:var(--paper);color:inherit;width:22rem;max-width:100%}
-details{border-top:1px solid var(--line)}details+details{margin-top:0}details:last-of-type{border-bottom:1px solid var(--line)}
-summary{cursor:pointer;padding:.45rem 0;font-weight:600}summary small{font-weight:400;color:var(--quiet)}.warnings details{border:0}.warnings summary{padding:0;font-weight:400}
-pre{background:var(--band);border:1px solid var(--line);border-radius:6px;padding:.8rem;overflow:auto;font-size:12.5px}
+input[type=search]{font:inherit;font-size:16px;padding:.2rem .6rem;border:1px solid var(--line);border-radius:6px;
+  background:var(--paper);color:inherit;width:22rem;max-width:100%}
+details{border-top:1px solid var(--line)}details+details{margin-top:0}
+details:last-of-type{border-bottom:1px solid var(--line)}
+summary{cursor:pointer;padding:.45rem 0;font-weight:600}summary small{font-weight:400;color:var(--quiet)}
+.warnings details{border:0}.warnings summary{padding:0;font-weight:400}
+pre{background:var(--band);border:1px solid var(--line);border-radius:6px;padding:.8rem;overflow:auto;
+  font-size:12.5px}
 section{margin-bottom:1rem}
-@media (max-width:600px){body{padding:.8rem .75rem 2rem}.question{max-width:none}.answer{font-size:1.12rem}th,td{padding:.25rem .45rem}}
+@media (max-width:600px){body{padding:.8rem .75rem 2rem}.question{max-width:none}.answer{font-size:1.12rem}
+  th,td{padding:.25rem .45rem}}
 )css";
 
 constexpr std::string_view kScript = R"js(
@@ -49,7 +67,8 @@ constexpr std::string_view kScript = R"js(
 for (const table of document.querySelectorAll("table.sortable")) {
   [...table.tHead.rows[0].cells].forEach((head, column) => {
     const sort = () => {
-      const up = head.getAttribute("aria-sort") === "descending" || (head.className !== "r" && !head.hasAttribute("aria-sort"));
+      const up = head.getAttribute("aria-sort") === "descending" ||
+        (head.className !== "r" && !head.hasAttribute("aria-sort"));
       for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", up ? "ascending" : "descending");
       const key = row => {
@@ -61,7 +80,8 @@ for (const table of document.querySelectorAll("table.sortable")) {
         const rows = [...body.rows].filter(row => row.className !== "group").map(row => [key(row), row]);
         rows.sort(([a], [b]) => {
           if (empty(a) || empty(b)) return empty(a) - empty(b);
-          const order = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", {numeric: true});
+          const order = typeof a === "number" && typeof b === "number" ? a - b
+            : String(a).localeCompare(String(b), "en", {numeric: true});
           return up ? order : -order;
         });
         body.append(...rows.map(([, row]) => row));
@@ -291,7 +311,7 @@ std::string warnings_html(const std::vector<std::string>& warnings) {
   return fmt::format("<div class=\"warnings\">{}{}</div>\n", shown, list);
 }
 
-std::string section_html(const Section& section) {
+std::string section_html(const PageSection& section) {
   std::size_t rows = 0;
   for (const Table& table : section.tables) rows += table.rows.size();
   const std::string count = rows > 0                  ? fmt::format("{} rows", rows)
@@ -327,7 +347,7 @@ std::string to_html(const Page& page) {
   if (!page.more.empty()) html += fmt::format("<p class=\"more\">{}</p>\n", bold_html(page.more));
   html += "</header>\n" + warnings_html(page.warnings) + figures_html(page.lead_figures);
   if (page.lead_figures.empty()) html += "<p class=\"quiet\">There are too few verified cases for a figure.</p>\n";
-  for (const Section& section : page.sections) html += section_html(section);
+  for (const PageSection& section : page.sections) html += section_html(section);
   html += "<script type=\"application/json\" id=\"records\">[";
   for (std::size_t i = 0; i < page.json_lines.size(); ++i)
     html += (i ? ",\n" : "\n") + json_escaped(page.json_lines[i]);

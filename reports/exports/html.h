@@ -1,5 +1,5 @@
-// The report as one self-contained HTML page: the answer first, inline SVG, sortable tables, the records embedded as JSON; no
-// network, works from a file, follows the reader's light or dark setting.
+// The report as one self-contained HTML page: the answer first, inline SVG, sortable tables, the records embedded as
+// JSON; no network, works from a file, follows the reader's light or dark setting.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct PageFigure {
 };
 
 // A part of the page below the first screen; a folded one opens on a click.
-struct Section {
+struct PageSection {
   std::string id, title;
   bool folded = true;
   std::vector<Table> tables = {};
@@ -33,7 +33,7 @@ struct Page {
   std::vector<std::pair<Status, std::int64_t>> counts;  // of cases, every status
   std::vector<std::string> warnings;
   std::vector<PageFigure> lead_figures;
-  std::vector<Section> sections;
+  std::vector<PageSection> sections;
   std::vector<std::string> json_lines;  // the records
 };
 

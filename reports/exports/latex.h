@@ -1,5 +1,5 @@
-// LaTeX output that fits a column of a two-column paper: tables of chosen rows, and every value by a key, so that a paper
-// quotes numbers it cannot mistype.
+// LaTeX output that fits a column of a two-column paper: tables of chosen rows, and every value by a key, so that a
+// paper quotes numbers it cannot mistype.
 #pragma once
 
 #include <string>
@@ -14,16 +14,16 @@ namespace ecmv::reports {
 // Escapes what LaTeX treats specially and the few non-ASCII signs of our labels.
 std::string latex_escaped(const std::string& raw);
 
-// The same, for names of codecs with their settings: lines may break after the signs of which they consist.
+// The same, for names of codecs with their settings: lines may break after their punctuation.
 std::string latex_label(const std::string& raw);
 
-// A table float as wide as the column, with booktabs rules; the first column breaks its lines, so nothing overflows. The
-// caption is the table's title, the label tab:ID.
+// A table float as wide as the column, with booktabs rules; the first column breaks its lines, so nothing overflows.
+// The caption is the table's title, the label tab:ID.
 std::string to_latex(const Table& table);
 
-// The rows for a paper: those of the keys in `chosen`, or without any the fastest settings and kernel of each codec on
-// each data. Codec, bits, excess, speed and speed-up; one table for each op and cache class, parted where it would not fit
-// a page. Throws ReportError for a key that no case has.
+// The rows for a paper: the cases with the keys in `chosen`, or without any the fastest settings and kernel of each
+// codec on each data. Codec, bits, excess, speed and speed-up; one table for each op and cache class, parted where it
+// would not fit a page. Throws ReportError for a key that no case has.
 std::vector<Table> paper_tables(const RecordSet& records, const Contexts& contexts, const CaseKeys& keys,
                                 const std::vector<std::string>& chosen);
 

@@ -18,7 +18,7 @@ std::string color_name(int color) {
   return color == kInk ? "black" : fmt::format("ecmv{}", static_cast<char>('A' + color % 12));
 }
 
-std::string axis_options(const char* name, const Axis& axis) {
+std::string axis_options(const char* name, const PlotAxis& axis) {
   std::string at, labels;
   for (const Tick& tick : axis.ticks) {
     at += fmt::format("{}{}", at.empty() ? "" : ",", tick.at);

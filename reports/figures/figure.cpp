@@ -31,7 +31,7 @@ double within(double value, double least, double most) {
   return std::isnan(value) ? least : std::clamp(value, least, most);
 }
 
-void choose_log_ticks(Axis& axis, double data_min, double data_max) {
+void choose_log_ticks(PlotAxis& axis, double data_min, double data_max) {
   data_min = within(data_min, 1 / kFarthest, kFarthest);
   data_max = within(data_max, data_min, kFarthest);
   const double margin = std::pow(data_max / data_min, 0.06) * 1.08;
@@ -56,7 +56,7 @@ void choose_log_ticks(Axis& axis, double data_min, double data_max) {
 
 }  // namespace
 
-void choose_ticks(Axis& axis, double data_min, double data_max) {
+void choose_ticks(PlotAxis& axis, double data_min, double data_max) {
   axis.ticks.clear();
   if (axis.log && data_min > 0) {
     choose_log_ticks(axis, data_min, data_max);

@@ -1,4 +1,4 @@
-// A figure as data: what is drawn, with all ranges, ticks and labels decided, but no drawing language.
+// A figure as data: everything to draw, with all ranges, ticks and labels decided, but no drawing language.
 // figures.cpp builds them from records, gnuplot.cpp and pgfplots.cpp write them down, so that every output
 // shows the same choice.
 #pragma once
@@ -16,7 +16,7 @@ struct Tick {
   std::string text;
 };
 
-struct Axis {
+struct PlotAxis {
   std::string label;  // with the unit
   bool log = false;
   bool from_zero = true;  // linear axes only
@@ -50,7 +50,7 @@ struct Guide {  // a labelled straight line
 };
 
 struct XyPlot {
-  Axis x, y;
+  PlotAxis x, y;
   std::vector<Series> series;
   std::vector<Guide> vertical, horizontal;
   std::vector<std::string> legend_notes;  // below the legend
@@ -64,7 +64,7 @@ struct Bar {
 };
 
 struct BarPlot {  // horizontal bars, the first on top
-  Axis x;
+  PlotAxis x;
   std::vector<std::string> part_names;  // one: bars have their own colours
   std::vector<Bar> bars;
   std::vector<Guide> vertical;
@@ -89,6 +89,6 @@ struct Figure {
 
 // Sets the range around the data and ticks at 1, 2, 5 times powers of ten, with SI prefixes. Linear axes
 // begin at 0.
-void choose_ticks(Axis& axis, double data_min, double data_max);
+void choose_ticks(PlotAxis& axis, double data_min, double data_max);
 
 }  // namespace ecmv::reports

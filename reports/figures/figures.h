@@ -68,7 +68,7 @@ class FigureMaker {
   Cases ok_cases() const;
   Cases fastest_kernels(const Cases& cases) const;  // of each codec, settings, data and cache class
   Cases largest_of_each_source(const Cases& cases) const;
-  // Of each place and cache class the case with the best y.
+  // The case with the best y at each place, for each cache class.
   Cases best_at_each(const Cases& cases, const std::string& y,
                      const std::function<std::string(const CaseRecord&)>& place) const;
   bool is_better(const CaseRecord& a, const CaseRecord& b, const std::string& y) const;

@@ -42,7 +42,7 @@ std::string shortened(const std::string& text, std::size_t most) {
   return text;
 }
 
-double place(const Axis& axis, double value) {
+double place(const PlotAxis& axis, double value) {
   return axis.log ? std::log(value / axis.min) / std::log(axis.max / axis.min)
                   : (value - axis.min) / (axis.max - axis.min);
 }
@@ -51,7 +51,7 @@ namespace {
 
 // Ticks whose texts would run into the one before stay without text. `room` is how far a text of so many pixels reaches
 // along the axis, `length` the axis.
-std::string ticks_text(const Axis& axis, double length, double (*room)(const std::string&)) {
+std::string ticks_text(const PlotAxis& axis, double length, double (*room)(const std::string&)) {
   std::string list;
   double end = -INFINITY;
   for (const Tick& tick : axis.ticks) {
@@ -68,7 +68,7 @@ std::string ticks_text(const Axis& axis, double length, double (*room)(const std
 double width_and_gap(const std::string& text) { return text_width(text, kBase) + 7; }
 static double line_height(const std::string&) { return kBase + 2; }
 
-void set_axis(std::string& script, char name, const Axis& axis, const Canvas& canvas) {
+void set_axis(std::string& script, char name, const PlotAxis& axis, const Canvas& canvas) {
   const bool is_x = name == 'x';
   script += fmt::format("set {0}range [{1}:{2}]\nset {0}tics ({3})\n", name, axis.min, axis.max,
                         is_x ? ticks_text(axis, canvas.plot_width(), width_and_gap)
@@ -88,7 +88,7 @@ namespace {
 constexpr double kSubtitleLine = 17;
 
 std::vector<std::string> subtitle_lines(const Figure& figure, const Canvas& canvas) {
-  std::string text = harmless(figure.subtitle);  // a dot stays with what is before it
+  std::string text = harmless(figure.subtitle);  // a dot stays with the word before it
   for (std::size_t at = text.find(" · "); at != std::string::npos; at = text.find(" · ", at + 1))
     text.replace(at, 1, "\u00a0");
   return wrapped(text, kSmall, canvas.width - 28);

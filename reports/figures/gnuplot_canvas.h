@@ -1,8 +1,8 @@
 // What the writers of gnuplot scripts share: the canvas, harmless texts, axes and headings. Within this room only.
 //
-// All places are computed, not left to gnuplot: the legend stands below the axes, letters and labels keep clear of points
-// and of one another. The canvas is narrow, so that a figure fits beside another on a page and its text is legible on a
-// phone; it is in pixels (SVG) and 1/100 inch (PDF), the same numbers for both.
+// All places are computed, not left to gnuplot: the legend stands below the axes, letters and labels keep clear of
+// points and of one another. The canvas is narrow, so that a figure fits beside another on a page and its text is
+// legible on a phone; it is in pixels (SVG) and 1/100 inch (PDF), the same numbers for both.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace ecmv::reports::gnuplot {
 
 inline constexpr std::string_view kInkColor = "#24292f", kQuietColor = "#6e7781", kGridColor = "#d8dee4";
 
-// Sizes of fonts in pixels: titles, axes and legends, what is small.
+// Sizes of fonts in pixels: titles, axes and legends, small print.
 inline constexpr double kTitle = 16, kBase = 14, kSmall = 13;
 
 struct Canvas {
@@ -40,12 +40,12 @@ std::string quoted_tick(const std::string& text);
 std::string shortened(const std::string& text, std::size_t most);
 
 // Where a value lies along an axis, 0 to 1.
-double place(const Axis& axis, double value);
+double place(const PlotAxis& axis, double value);
 double width_and_gap(const std::string& tick);
 // Range, ticks and scale; a tick whose text would run into the one before has none. Of x also the name: that of y is
 // written above the axis, where it takes no width.
-void set_axis(std::string& script, char name, const Axis& axis, const Canvas& canvas);
-// Fonts 0, 1 and 2 are those of kTitle, kBase and kSmall.
+void set_axis(std::string& script, char name, const PlotAxis& axis, const Canvas& canvas);
+// Fonts 0, 1 and 2 have the sizes kTitle, kBase and kSmall.
 void set_text(std::string& script, const std::string& text, const std::string& at, std::string_view color, int font,
               const char* more = "");
 

@@ -136,7 +136,7 @@ Ended run(const std::string& directory, std::vector<std::string> words, int seco
   }
   ::close(ends[0]);
   if (child < 0) return ended;
-  // A program that has closed its outputs may go on; it gets what is left of its time.
+  // A program that has closed its outputs may go on; it gets the rest of its time.
   while (ended.in_time && ::waitpid(child, &ended.status, WNOHANG) == 0) {
     ended.in_time = milliseconds_now() < deadline;
     ::poll(nullptr, 0, 10);

@@ -23,7 +23,8 @@ class Occupied {
   void add_line(double x0, double y0, double x1, double y1);
   // The area that is taken already, and what lies outside counts double.
   double overlap(const Box& box) const;
-  // Of places in the order of preference the first that covers nothing, else the one that covers least; takes it.
+  // Takes the first of the places, which are in order of preference, that covers nothing, else the one that covers
+  // least.
   std::size_t take(const std::vector<Box>& places);
 
  private:

@@ -18,8 +18,8 @@ std::string quantiser_and_codec(const CaseRecord& r) {
   return quantiser.empty() ? codec_label(r) : quantiser + " · " + codec_label(r);
 }
 
-// Of independent Gaussian weights no code has fewer bits than this at that distance.
-Series gaussian_bound(const Axis& bits, double most_decibels) {
+// No code of independent Gaussian weights has fewer bits than this at that distance.
+Series gaussian_bound(const PlotAxis& bits, double most_decibels) {
   const double first = std::max(bits.min, 0.0), last = std::min(bits.max, most_decibels / kDecibelsOfBit);
   return {"Gaussian bound",
           "6.02 dB a bit",
@@ -29,7 +29,8 @@ Series gaussian_bound(const Axis& bits, double most_decibels) {
           {{first, first * kDecibelsOfBit}, {last, last * kDecibelsOfBit}}};
 }
 
-// Of each codec, quantiser and distance the case with the fewest bits: settings that do not suit a quantiser take many.
+// The case with the fewest bits for each codec, quantiser and distance: settings that do not suit a quantiser take
+// many.
 std::vector<const CaseRecord*> smallest_of_each(const std::vector<const CaseRecord*>& cases) {
   std::map<std::string, const CaseRecord*> smallest;
   for (const CaseRecord* record : cases) {

@@ -1,4 +1,4 @@
-// From verdicts to English. The numbers are those of metrics.h and compare.h; nothing is computed here.
+// From verdicts to English. The numbers come from metrics.h and compare.h; nothing is computed here.
 #include "reports/tables/answer.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ struct Competition {
     const bool raw_is_smaller = baseline != nullptr && baseline->size.stored_bytes < best->size.stored_bytes;
     return raw_is_smaller ? *baseline : *best;
   }
-  // Of the best other case; none where there is nothing to compare.
+  // The best other case; none where there is nothing to compare.
   std::optional<Comparison> comparison() const {
     if (others.empty() || baseline == nullptr || is_size()) return std::nullopt;
     return compare_cases(*baseline, *others.front());
@@ -129,7 +129,7 @@ std::string sentence_of_sizes(const std::vector<Competition>& competitions, cons
                      detail);
 }
 
-// Of the cases that beat the baseline the one with the fewest bits, where it is not the fastest.
+// The case with the fewest bits that beats the baseline, where it is not the fastest.
 std::string smallest_winner(const Competition& competition) {
   if (competition.baseline == nullptr || competition.is_size()) return "";
   const CaseRecord* smallest = nullptr;

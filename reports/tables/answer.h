@@ -1,5 +1,5 @@
-// What the measurements say, in a sentence: who is fastest, by how much, with how many bits, on which device, and just as
-// plainly that nothing is decided or nothing beats the uncompressed codec.
+// What the measurements say, in a sentence: who is fastest, by how much, with how many bits, on which device, and just
+// as plainly that nothing is decided or nothing beats the uncompressed codec.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ struct Answer {
 
 // Cases compete where op, batch, data, device, threads, cache class and run are the same. The sentence is about the
 // competition with a baseline, of a product, streamed, of the smallest batch and the largest matrices, in this order of
-// importance; `more` counts the others. The verdict is that of compare_cases on the fastest case of each side.
+// importance; `more` counts the others. compare_cases on the fastest case of each side gives the verdict.
 Answer answer(const RecordSet& records, const Contexts& contexts);
 
 }  // namespace ecmv::reports

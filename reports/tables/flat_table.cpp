@@ -1,5 +1,5 @@
-// Every case with everything that is known of it, for pandas and the like: a row a case, a column a variable, plain values
-// without units, signs or labels, nothing where nothing is known.
+// Every case with everything that is known of it, for pandas and the like: a row a case, a column a variable, plain
+// values without units, signs or labels, nothing where nothing is known.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "reports/compare.h"
+#include "reports/fields.h"
 #include "reports/keys.h"
 #include "reports/tables/tables.h"
 
@@ -51,7 +52,7 @@ constexpr FlatColumn kColumns[] = {
     {"device", [](const CaseRecord& r) { return text_cell(r.kernel.device); }},
     {"threads", [](const CaseRecord& r) { return positive(r.kernel.threads); }},
     {"variant", [](const CaseRecord& r) { return text_cell(r.kernel.variant); }},
-    {"tuning", [](const CaseRecord& r) { return text_cell(r.kernel.tuning); }},
+    {"policy", [](const CaseRecord& r) { return text_cell(r.kernel.policy); }},
     {"simd_target", [](const CaseRecord& r) { return text_cell(r.kernel.simd_target); }},
     {"launch", [](const CaseRecord& r) { return text_cell(r.kernel.launch); }},
     {"unfused", [](const CaseRecord& r) { return truth(r.kernel.unfused); }},

@@ -107,7 +107,7 @@ struct ResultColumn {
   Column column;
   bool in_short;  // also in the table of fastest kernels
   Cell (*cell)(const CaseRecord&, const Context&);
-  // Which tables have it: gpus are those with a GPU's case, batches those of ops with tokens, steps those of op step.
+  // The tables that have it. gpus: any case on a GPU; batches: ops with tokens; steps: op step.
   // lossy are those with a case whose numbers are not the source's.
   enum class In { all, timed, sizes, gpus, batches, steps, lossy } in = In::all;
 };

@@ -46,7 +46,7 @@ Sharing sharing_of(const CaseRecord& r) {
 // The fastest case of each, of one codec on the same data.
 using ByRanks = std::map<Sharing, const CaseRecord*>;
 
-// Groups of which some were shared, below the data that they are of; all in the order of sorted_cases.
+// Groups with shared products, by their data; all in the order of sorted_cases.
 std::vector<std::pair<std::string, std::vector<ByRanks>>> by_data(const RecordSet& records) {
   std::vector<std::pair<std::string, std::vector<ByRanks>>> all;
   std::map<std::string, std::size_t> places;                           // of headings

@@ -74,7 +74,8 @@ inline codecs::Codec make_codec() {
   return codec;
 }
 
-// --- kernels, as functions of what is stored and of the args of an op ------------------------------------------------
+// --- kernels, as functions of the stored bytes and of the args of an op
+// ------------------------------------------------
 struct Stored {
   const int8_t* elements;
   datasets::Shape shape;
@@ -91,9 +92,9 @@ inline void multiply(const Stored& stored, const MatvecArgs& args) {
     args.y[row] = sum;
   }
 }
-inline void multiply_tokens(const Stored& stored, const MatmulArgs& args) {
+inline void multiply_tokens(const Stored& stored, const MatmulArgs& args, int batch) {
   for (int64_t row = args.rows.begin; row < args.rows.end; ++row)
-    for (int token = 0; token < args.batch; ++token) {
+    for (int token = 0; token < batch; ++token) {
       float sum = 0;
       for (int64_t c = 0; c < stored.shape.cols; ++c)
         sum += static_cast<float>(stored.row(row)[c]) * args.x[token * args.x_stride + c];
@@ -131,7 +132,7 @@ inline void scribble_on_x(const Stored& stored, const MatvecArgs& args) {
   multiply(stored, args);
   const_cast<int8_t*>(args.x)[stored.shape.cols] = 1;
 }
-// Right for the first calls (those of tier 2a), wrong or idle later; the counter is reset by the test.
+// Right for the first calls (tier 2a), wrong or idle later; the counter is reset by the test.
 inline int calls_made = 0;
 inline int right_calls = 0;
 inline void throw_later(const backends::CompressedView& compressed, std::span<std::byte> out) {
@@ -155,20 +156,27 @@ inline std::string kernel_rejects(const backends::CompressedView&, const backend
 
 inline Op op_of(void (*)(const Stored&, const DecodeArgs&)) { return Op::decode; }
 inline Op op_of(void (*)(const Stored&, const MatvecArgs&)) { return Op::matvec; }
-inline Op op_of(void (*)(const Stored&, const MatmulArgs&)) { return Op::matmul; }
+inline Op op_of(void (*)(const Stored&, const MatmulArgs&, int batch)) { return Op::matmul; }
 
 template <auto kRun>
 struct Body;
 template <typename Args, void (*kRun)(const Stored&, const Args&)>
 struct Body<kRun> {
   Stored stored;
+  int batch;
   void operator()(void*, const Args& args) const { kRun(stored, args); }
+};
+template <void (*kRun)(const Stored&, const MatmulArgs&, int batch)>
+struct Body<kRun> {
+  Stored stored;
+  int batch;
+  void operator()(void*, const MatmulArgs& args) const { kRun(stored, args, batch); }
 };
 
 template <auto kRun>
-backends::BoundKernel bind(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind(const backends::Policy&, backends::Layers layers, int batch, backends::Place&) {
   const backends::CompressedView& matrix = *layers[0].matrix;
-  return Body<kRun>{{reinterpret_cast<const int8_t*>(matrix.sections[0].bytes.data()), matrix.shape}};
+  return Body<kRun>{{reinterpret_cast<const int8_t*>(matrix.sections[0].bytes.data()), matrix.shape}, batch};
 }
 
 template <auto kRun>

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -81,7 +82,7 @@ std::string heap_violation(backends::Device& device, const backends::Kernel& ker
     const datasets::Scales scales = scales_for(kernel, uploaded.view().shape);
     const backends::Layer layer{&uploaded.view(), nullptr, nullptr, 1.0f, {&scales, nullptr}};
     place.begin(1);
-    return kernel.bind(policy, {&layer, 1}, place);
+    return kernel.bind(policy, {&layer, 1}, 1, place);
   };
   // What is made once, at the first binding of each matrix, may stay.
   for (int i = 0; i < 3; ++i)
@@ -92,7 +93,12 @@ std::string heap_violation(backends::Device& device, const backends::Kernel& ker
   return left >= kBindings * 16 ? "A binding leaves " + std::to_string(left / kBindings) + " bytes on the heap." : "";
 }
 
+// Tokens of the first and of the second binding of a matmul: a body that looks up its batch, or what was planned for
+// it, where the other binding left its own, multiplies too few tokens.
+constexpr std::array<int, 2> kBatches = {3, 1};
+
 // Results while both bindings are alive, with scratch and exchanged words wiped before each run; "" if they are right.
+// Float products are held to be the same every time: an enqueue starts what was bound, whatever ran between.
 std::string result_violation(backends::Device& device, const backends::Kernel& kernel, const backends::Policy& policy,
                              const Pair& pair, std::span<const std::unique_ptr<backends::UploadedMatrix>> uploads) {
   std::vector<std::unique_ptr<backends::Pass>> passes;
@@ -111,11 +117,13 @@ std::string result_violation(backends::Device& device, const backends::Kernel& k
       plan.scales = {1.0f};
     } else if (kernel.op == backends::Op::matmul) {
       plan.activations = kernel.activations;
-      plan.tokens = {std::vector<float>(static_cast<size_t>(shape.cols), 1.0f)};
+      plan.batch = kBatches[i];
+      plan.tokens = {std::vector<float>(static_cast<size_t>(plan.batch * shape.cols), 1.0f)};
       plan.weight_scales = {&scales[i]};
     }
     passes.push_back(prepare_in_any_form(device, plan));
   }
+  std::array<std::vector<float>, 2> products;
   for (int round = 0; round < 2; ++round)
     for (size_t i = 0; i < passes.size(); ++i) {
       passes[i]->poison_outputs(round);
@@ -133,6 +141,11 @@ std::string result_violation(backends::Device& device, const backends::Kernel& k
             sum += elements[static_cast<size_t>(row * matrix.shape.cols + col)];
           right = y[static_cast<size_t>(row)] == sum;
         }
+      } else {
+        const std::span<const float> y = passes[i]->products(0);
+        if (round == 0) products[i].assign(y.begin(), y.end());
+        right =
+            std::ranges::none_of(y, [](float sum) { return std::isnan(sum); }) && std::ranges::equal(y, products[i]);
       }
       if (!right) return "With two bindings alive and the scratch wiped, results are wrong.";
       if (std::string broken = passes[i]->broken_guards(); !broken.empty()) return broken;
@@ -226,25 +239,25 @@ struct ByTable {
     }
   }
 };
-using Layers = std::span<const backends::Layer>;
+using backends::Layers;
 
-BoundKernel table_on_the_heap(const backends::Policy&, Layers layers, backends::Place&) {
+BoundKernel table_on_the_heap(const backends::Policy&, Layers layers, int, backends::Place&) {
   static std::vector<std::unique_ptr<Table>> tables;  // which are no leaks
   tables.push_back(std::make_unique<Table>(identity()));
   return ByTable{layers[0].matrix, tables.back()->data()};
 }
-BoundKernel table_in_a_description(const backends::Policy&, Layers layers, backends::Place& place) {
+BoundKernel table_in_a_description(const backends::Policy&, Layers layers, int, backends::Place& place) {
   std::vector<int8_t> wide(4096);
   std::ranges::copy(identity(), wide.begin());
   return ByTable{layers[0].matrix, reinterpret_cast<const int8_t*>(place.describe(std::as_bytes(std::span(wide))))};
 }
-BoundKernel table_in_zeroed_memory(const backends::Policy&, Layers layers, backends::Place& place) {
+BoundKernel table_in_zeroed_memory(const backends::Policy&, Layers layers, int, backends::Place& place) {
   const Table table = identity();
   std::byte* memory = place.zeroed(256);
   std::memcpy(memory, table.data(), table.size());
   return ByTable{layers[0].matrix, reinterpret_cast<const int8_t*>(memory)};
 }
-BoundKernel table_in_the_scratch(const backends::Policy&, Layers layers, backends::Place&) {
+BoundKernel table_in_the_scratch(const backends::Policy&, Layers layers, int, backends::Place&) {
   return {ByTable{layers[0].matrix, nullptr}, {.scratch_bytes = 256}};
 }
 // Tables of several matrices in one place: the last one bound wins.
@@ -256,11 +269,11 @@ struct ByStatic : ByTable {
     if (args.rows.begin == 0) args.out[0] = static_cast<std::byte>(table[0]);
   }
 };
-BoundKernel table_in_a_static(const backends::Policy&, Layers layers, backends::Place&) {
+BoundKernel table_in_a_static(const backends::Policy&, Layers layers, int, backends::Place&) {
   ByStatic::table = table_of(*layers[0].matrix);
   return ByStatic{{layers[0].matrix, nullptr}, 0};
 }
-BoundKernel table_in_every_enqueue(const backends::Policy&, Layers layers, backends::Place&) {
+BoundKernel table_in_every_enqueue(const backends::Policy&, Layers layers, int, backends::Place&) {
   struct Body : ByTable {
     void operator()(void*, const backends::DecodeArgs& args) const {
       const Table table = identity();
@@ -269,6 +282,40 @@ BoundKernel table_in_every_enqueue(const backends::Policy&, Layers layers, backe
     }
   };
   return {Body{{layers[0].matrix, nullptr}}, {.scratch_bytes = 256}};
+}
+
+// Matmuls that give 1 for every row and token that they multiply.
+struct Ones {
+  int64_t rows;
+  int batch;
+  void operator()(void*, const backends::MatmulArgs& args) const { store(args, batch); }
+  static void store(const backends::MatmulArgs& args, int tokens) {
+    for (int token = 0; token < tokens; ++token)
+      std::fill(args.y + token * args.y_stride + args.rows.begin, args.y + token * args.y_stride + args.rows.end, 1.0f);
+  }
+};
+BoundKernel batch_that_was_bound(const backends::Policy&, Layers layers, int batch, backends::Place&) {
+  return Ones{layers[0].matrix->shape.rows, batch};
+}
+// The last batch that any kernel was bound for.
+BoundKernel batch_in_a_static(const backends::Policy&, Layers layers, int batch, backends::Place&) {
+  static int last = 0;
+  struct Body : Ones {
+    void operator()(void*, const backends::MatmulArgs& args) const { store(args, last); }
+  };
+  last = batch;
+  return Body{{layers[0].matrix->shape.rows, batch}};
+}
+// Does something else when it is enqueued again.
+BoundKernel plan_in_every_enqueue(const backends::Policy&, Layers layers, int batch, backends::Place&) {
+  static float enqueued = 0;
+  struct Body : Ones {
+    void operator()(void*, const backends::MatmulArgs& args) const {
+      store(args, batch);
+      args.y[args.rows.begin] = enqueued++;
+    }
+  };
+  return Body{{layers[0].matrix->shape.rows, batch}};
 }
 
 }  // namespace
@@ -284,8 +331,8 @@ TEST_CASE("a binding that leaves an uncounted table is caught") {
   pair.compressed.clear();
   for (const auto& matrix : pair.matrices)
     pair.compressed.push_back(codecs::encode_matrix(*raw, matrix.view(), codecs::default_settings(*raw->codec)));
-  const auto violation = [&](auto bind) {
-    const backends::Kernel kernel{.op = backends::Op::decode, .variant = "test", .bind = bind};
+  const auto violation = [&](auto bind, backends::Op op = backends::Op::decode) {
+    const backends::Kernel kernel{.op = op, .variant = "test", .bind = bind};
     return binding_violation(*devices[0], kernel, kernel.policies[0], pair);
   };
   CHECK(violation(table_in_every_enqueue) == "");
@@ -294,6 +341,32 @@ TEST_CASE("a binding that leaves an uncounted table is caught") {
   CHECK(violation(table_in_zeroed_memory).find("wrong") != std::string::npos);
   CHECK(violation(table_in_the_scratch).find("wrong") != std::string::npos);
   CHECK(violation(table_in_a_static).find("wrong") != std::string::npos);
+  CHECK(violation(batch_that_was_bound, backends::Op::matmul) == "");
+  CHECK(violation(batch_in_a_static, backends::Op::matmul).find("wrong") != std::string::npos);
+  CHECK(violation(plan_in_every_enqueue, backends::Op::matmul).find("wrong") != std::string::npos);
+}
+
+TEST_CASE("a program that measures no policies takes the kernel's choice, unless the kernel refuses it") {
+  static constexpr backends::Policy kPolicies[] = {{"never"}, {"small"}, {"large"}};
+  backends::Kernel kernel{.op = backends::Op::matmul, .variant = "test", .policies = kPolicies};
+  kernel.refuses = [](const backends::CompressedView&, const backends::DeviceInfo& device,
+                      const backends::Policy& policy) {
+    return std::string(policy.name == "never" || (policy.name == "large" && device.threads == 1) ? "It is too large."
+                                                                                                 : "");
+  };
+  const backends::CompressedMatrix matrix;
+  const auto chosen = [&](int threads, int batch) {
+    backends::DeviceInfo device;
+    device.threads = threads;
+    return backends::chosen_policy(kernel, matrix.view(), device, batch).name;
+  };
+  CHECK(chosen(2, 1) == "small");
+  kernel.choose = [](const backends::CompressedView&, const backends::DeviceInfo&, int batch) {
+    return std::string_view(batch > 8 ? "large" : "small");
+  };
+  CHECK(chosen(2, 8) == "small");
+  CHECK(chosen(2, 9) == "large");
+  CHECK(chosen(1, 9) == "small");
 }
 
 TEST_CASE("bindings leave nothing but what the rule allows") {

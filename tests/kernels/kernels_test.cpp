@@ -344,7 +344,7 @@ TEST_CASE("a kernel whose launches cannot be captured is refused as a graph and 
     void operator()(void*, const backends::DecodeArgs&) const {}
   };
   backends::Kernel kernel;
-  kernel.bind = [](const backends::Policy&, std::span<const backends::Layer>, backends::Place&) {
+  kernel.bind = [](const backends::Policy&, backends::Layers, int, backends::Place&) {
     return backends::BoundKernel(Nothing{}, {.capturable = false});
   };
   backends::CompressedMatrix empty;

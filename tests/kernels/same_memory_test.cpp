@@ -87,7 +87,7 @@ std::string same_memory_violation(const backends::Kernel& kernel, const backends
     if (!kernel.refuses(view, {}, policy).empty()) return "";
     OwnPlace place;
     const backends::Layer layer{.matrix = &view, .y = nullptr, .v = nullptr, .scale = 0};
-    const backends::BoundKernel bound = kernel.bind(policy, {&layer, 1}, place);
+    const backends::BoundKernel bound = kernel.bind(policy, {&layer, 1}, 1, place);
     Lines scratch = lines_of(static_cast<size_t>(bound.facts.scratch_bytes)),
           decoded = lines_of(static_cast<size_t>(rows * cols));
     std::vector<int32_t> y(static_cast<size_t>(rows), 77), expected(y);
@@ -143,8 +143,7 @@ struct Multiply {
   }
 };
 template <typename Body>
-backends::BoundKernel bind_remembering(const backends::Policy&, std::span<const backends::Layer> layers,
-                                       backends::Place&) {
+backends::BoundKernel bind_remembering(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return Body{layers[0].matrix};
 }
 

@@ -242,9 +242,8 @@ TEST_CASE("matrices without elements have products too") {
     }
 }
 
-namespace {
-
-void expect(ecmv_status got, ecmv_status wanted, const char* sentence) {
+// That a call failed so, with this sentence.
+static void expect(ecmv_status got, ecmv_status wanted, const char* sentence) {
   INFO(sentence);
   CHECK(got == wanted);
   CHECK_THAT(ecmv_last_error(), ContainsSubstring(sentence));
@@ -252,15 +251,12 @@ void expect(ecmv_status got, ecmv_status wanted, const char* sentence) {
   CHECK((last == '.' || last == '?'));
 }
 
-}  // namespace
-
-TEST_CASE("what is wrong with an encoding comes as a status and a sentence") {
+TEST_CASE("a wrong call of ecmv_encode comes as a status and a sentence") {
   const char* codec = ecmv_codec_id(0);
-  std::vector<int8_t> out(kRows * kCols);
   const auto bf16 = as_bf16(weights());
   const auto encoding = [&](const char* id, const char* settings, const char* type, int64_t rows, int64_t cols,
                             const void* elements) {
-    auto* made = reinterpret_cast<ecmv_compressed_matrix*>(&out);
+    auto* made = reinterpret_cast<ecmv_compressed_matrix*>(&codec);
     const ecmv_status status = ecmv_encode(id, settings, type, rows, cols, elements, &made);
     CHECK(made == nullptr);
     return status;
@@ -292,14 +288,13 @@ TEST_CASE("what is wrong with an encoding comes as a status and a sentence") {
          "The argument 'matrix' is NULL.");
 }
 
-TEST_CASE("what is wrong with a call comes as a status and a sentence") {
+TEST_CASE("a wrong call with a matrix, a context or a pass comes as a status and a sentence") {
   const Context context = open("best");
   const Matrix matrix = any_matrix();
   const Pass matvec = prepare_matvec(context, matrix);
   const std::vector<float> x(kCols);
   std::vector<float> y(kRows);
   std::vector<int8_t> out(kRows * kCols);
-
   ecmv_sizes sizes = {};
   expect(ecmv_sizes_of(matrix.get(), &sizes), ECMV_INVALID_ARGUMENT, "not sizeof(ecmv_sizes).");
   expect(ecmv_sizes_of(matrix.get(), nullptr), ECMV_INVALID_ARGUMENT, "The argument 'sizes' is NULL.");

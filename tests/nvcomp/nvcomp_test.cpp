@@ -253,7 +253,7 @@ TEST_CASE("a run verifies what the library decodes, told or not how it was made"
   int verified = 0;
   for (const char* settings : {"", ":chunk_kib=1", ":states=2,sub_chunks=16"})
     for (const auto& record : run_with({}, "emulator", settings)) {
-      INFO(record.kernel.tuning << ": " << record.reason);
+      INFO(record.kernel.policy << ": " << record.reason);
       CHECK(record.status == Status::ok);
       ++verified;
     }
@@ -262,8 +262,8 @@ TEST_CASE("a run verifies what the library decodes, told or not how it was made"
   // Only version 6 is told.
   int refused = 0;
   for (const auto& record : run_with({.file = ECMV_FAKE_NVCOMP_51}, "emulator")) {
-    INFO(record.kernel.tuning << ": " << record.reason);
-    CHECK(record.status == (record.kernel.tuning == "inferred" ? Status::ok : Status::refused));
+    INFO(record.kernel.policy << ": " << record.reason);
+    CHECK(record.status == (record.kernel.policy == "inferred" ? Status::ok : Status::refused));
     if (record.status != Status::refused) continue;
     ++refused;
     CHECK_THAT(record.reason, ContainsSubstring("since version 6, can be told"));

@@ -168,7 +168,7 @@ class Matrices(unittest.TestCase):
     def test_the_programs_of_the_readme_run(self):
         source = pathlib.Path(os.environ["ECMV_TEST_SOURCE"])
         programs = re.findall(r"```python\n(.*?)```", (source / "experiments/python/README.md").read_text(), re.DOTALL)
-        records = source / "reports/published/2026-11-20-zen4-2-cores/records.jsonl"
+        records = source / "reports/published/2026-11-20-xeon-16-cores/records.jsonl"
         names = {}
         for program in programs:
             exec(program.replace("out/quick/records.jsonl", str(records)), names)

@@ -85,10 +85,10 @@ class Records(unittest.TestCase):
         self.assertGreater(compared, 10 * len(table))
 
     def test_published_records_of_a_gpu_give_the_numbers_of_the_csv(self):
-        self.assert_same([PUBLISHED / "2026-11-22-h200/beat_nibbles/records.jsonl"])
+        self.assert_same([PUBLISHED / "2026-11-25-h200/beat_int8/records.jsonl"])
 
     def test_published_records_of_a_cpu_give_the_numbers_of_the_csv(self):
-        self.assert_same([PUBLISHED / "2026-11-20-zen4-2-cores/records.jsonl"])
+        self.assert_same([PUBLISHED / "2026-11-20-xeon-16-cores/records.jsonl"])
 
     def test_published_records_of_batches_and_of_several_files_give_the_numbers_of_the_csv(self):
         self.assert_same([PUBLISHED / "2026-11-20-h200/batch/records.jsonl",
@@ -140,7 +140,7 @@ class Records(unittest.TestCase):
         self.assertEqual(list(self.read(failed, case(), every=True).status), ["error", "ok"])
 
     def test_a_run_and_a_bandwidth_are_rows_with_their_machine(self):
-        file = PUBLISHED / "2026-11-20-zen4-2-cores/records.jsonl"
+        file = PUBLISHED / "2026-11-20-xeon-16-cores/records.jsonl"
         self.assertIn("machine.cpu_model", ecmv.read_runs(file))
         self.assertTrue((ecmv.read_bandwidths(file).read_bytes_per_s > 0).all())
 

@@ -1,4 +1,4 @@
-// Claims about comparisons: verdicts follow from samples, intervals are those of the rank test's tables.
+// Claims about comparisons: verdicts follow from samples, intervals agree with the rank test's tables.
 #include "reports/compare.h"
 
 #include <algorithm>

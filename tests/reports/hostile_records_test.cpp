@@ -109,7 +109,7 @@ TEST_CASE("axes have a few ticks whatever they span") {
       for (const double low : numbers)
         for (const double high : numbers) {
           INFO(low << " to " << high << (log ? " log" : ""));
-          Axis axis;
+          PlotAxis axis;
           axis.log = log;
           axis.from_zero = from_zero;
           choose_ticks(axis, low, high);
@@ -119,7 +119,7 @@ TEST_CASE("axes have a few ticks whatever they span") {
           CHECK(axis.max > axis.min);
           for (const Tick& tick : axis.ticks) CHECK(std::isfinite(tick.at));
         }
-  Axis plain;
+  PlotAxis plain;
   choose_ticks(plain, 0, 10);
   CHECK(plain.ticks.size() == 6);
 }

@@ -8,11 +8,67 @@
 #include <sstream>
 
 #include "reports/fields.h"
+#include "reports/record_fields.h"
 #include "tests/reports/fixtures.h"
 
 using namespace ecmv::reports;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
+
+namespace {
+
+// A visitor that collects the names of all fields, as README.md writes them.
+struct FieldNames {
+  std::vector<std::string> names;
+  static bool has(bool) { return true; }
+  template <class T>
+  void field(const char* name, const T&, const char* = nullptr) {
+    names.emplace_back(name);
+  }
+  template <class T>
+  void count(const char* name, const T&, int) {
+    names.emplace_back(name);
+  }
+  template <class Fields>
+  void object(const char*, const Fields& fields) {
+    fields();
+  }
+  template <class Entry, class Fields>
+  void list(const char* name, const std::vector<Entry>&, const Fields& fields) {
+    names.emplace_back(name);
+    const Entry entry;
+    fields(entry);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("README.md says what every field of a record means") {
+  FieldNames fields;
+  const CaseRecord one_case;
+  const RunRecord run;
+  const BandwidthRecord bandwidth;
+  visit_case(fields, one_case);
+  visit_run(fields, run);
+  visit_bandwidth(fields, bandwidth);
+  CHECK(fields.names.size() > 150);
+  const std::string text = file_text(std::string(ECMV_SOURCE_DIR) + "/reports/README.md");
+  for (const std::string& name : fields.names) {
+    INFO(name);
+    CHECK((text.find("`" + name + "`") != std::string::npos || text.find("." + name + "`") != std::string::npos));
+  }
+}
+
+TEST_CASE("the policy of a kernel is read from records that call it tuning, and both names select it") {
+  std::istringstream older(R"({"schema":1,"kind":"case","status":"ok","kernel":{"tuning":"rows4"}})");
+  const CaseRecord back = read_records(older, "memory").cases.at(0);
+  CHECK(back.kernel.policy == "rows4");
+  CHECK_THAT(to_json_line(back), ContainsSubstring(R"("policy":"rows4")"));
+  CHECK_THAT(to_json_line(back), !ContainsSubstring("tuning"));
+  CHECK(field_text(back, "policy") == "rows4");
+  CHECK(field_text(back, "tuning") == "rows4");
+  CHECK(is_field("tuning"));
+}
 
 TEST_CASE("a case record survives writing and reading, with every field") {
   CaseRecord r;

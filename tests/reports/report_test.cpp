@@ -295,7 +295,7 @@ TEST_CASE("texts cannot break out of a gnuplot script or the shell") {
 }
 
 TEST_CASE("a line shows a codec's best settings at each x, not one that suits a single x") {
-  // `coder` with form=a takes 0.8 of the time of form=b at sigma 2 and four times as long at sigma 4; it has a third
+  // form=a of `coder` takes 0.8 of the time of form=b at sigma 2 and four times as long at sigma 4; it has a third
   // sigma.
   RecordSet records = fixture("sweep.jsonl");
   std::erase_if(records.cases, [](const CaseRecord& r) { return r.data.rows != 1000 || r.codec.id == "other"; });

@@ -2,13 +2,11 @@
 // distributions build it.
 #include "backends/cpu/products/blas.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 #include <limits>
 #include <mutex>
-#include <type_traits>
 
+#include "backends/plugins/installed_library.h"
 #include "backends/plugins/shared_object.h"
 
 namespace ecmv::backends::cpu {
@@ -38,13 +36,13 @@ struct Library {
       const std::string reason = std::string(named).find('/') == std::string::npos ? "" : why_not_loadable(named);
       if (!reason.empty())
         missing = "ECMV_BLAS names " + std::string(named) + ", which " + reason;
-      else if (!open(named))
+      else if (!take_all(named))
         missing = "ECMV_BLAS names " + std::string(named) + ", which " + problem_ + ".";
       return;
     }
     std::string tried;
     for (const char* name : kFiles) {
-      if (open(name)) return;
+      if (take_all(name)) return;
       tried += (tried.empty() ? "" : ", ") + std::string(name);
     }
     missing = "No fast BLAS is installed here, or not where the loader looks (" + tried +
@@ -52,24 +50,20 @@ struct Library {
   }
 
  private:
-  bool open(const char* name) {
-    void* object = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (object == nullptr) {
+  bool take_all(const char* name) {
+    InstalledLibrary blas("BLAS");
+    if (!blas.open_file(name)) {
       problem_ = "the loader does not find or take";
       return false;
     }
-    const auto take = [&](auto& function, const char* symbol) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(object, symbol));
-      return function != nullptr;
-    };
     bool has_threads = false;
-    for (const char* setter : kThreadSetters) has_threads = has_threads || take(set_threads, setter);
-    if (!take(sgemm, "cblas_sgemm") || !has_threads) {
+    for (const char* setter : kThreadSetters) has_threads = has_threads || blas.find(set_threads, setter);
+    if (!blas.find(sgemm, "cblas_sgemm") || !has_threads) {
       problem_ = sgemm == nullptr ? "has no cblas_sgemm" : "has no call that sets its threads";
-      dlclose(object);
+      blas.close();
       return false;
     }
-    take(sbgemm, "cblas_sbgemm");
+    blas.find(sbgemm, "cblas_sbgemm");
     file = name;
     return true;
   }

@@ -39,7 +39,8 @@ void sgemm(const BlasProduct<float>& product);
 void sbgemm(const BlasProduct<uint16_t>& product);
 
 // A BLAS adds the products in an order of its own, each sum in float32 and rounded to nearest: what is assumed of every
-// kernel. 1 times a sum and 0 times what was there add nothing. With instructions for bf16, small numbers count as zero.
+// kernel. 1 times a sum and 0 times what was there add nothing. With instructions for bf16, small numbers count as
+// zero.
 inline constexpr ProductRounding kSgemmRounding = {};
 inline constexpr ProductRounding kSbgemmRounding = {.flushes_subnormals = true};
 

@@ -1,6 +1,6 @@
 // See panel_product.h. 32 rows are a slab: for each piece of its columns two panels of 16 rows are made and
-// multiplied, so that the piece's packed tokens are read from the first-level cache more than once; sums rest in a small
-// buffer between the pieces. By AMX: tile_product-inl.h.
+// multiplied, so that the piece's packed tokens are read from the first-level cache more than once; sums rest in a
+// small buffer between the pieces. By AMX: tile_product-inl.h.
 #include "backends/cpu/products/panel_product.h"
 
 #include <algorithm>
@@ -219,8 +219,8 @@ HWY_NOINLINE void MultiplySlab(const PanelRows& matrix, int64_t first_row, int64
 void Add(PanelForm form, const PanelRows& matrix, int64_t first_row, int64_t rows, const PackedTokens& tokens,
          int batch, PanelSums& sums) {
 #if ECMV_PAIR_DOTS
-  if (form == PanelForm::pair_dots) return MultiplySlab<PairDots>(matrix, first_row, rows, tokens, batch, sums.of);
-  if (form == PanelForm::tiles) return MultiplySlabByTiles(matrix, first_row, rows, tokens, batch, sums.of);
+  if (form == PanelForm::avx512_bf16) return MultiplySlab<PairDots>(matrix, first_row, rows, tokens, batch, sums.of);
+  if (form == PanelForm::amx) return MultiplySlabByTiles(matrix, first_row, rows, tokens, batch, sums.of);
 #endif
   if (form == PanelForm::widened)
     MultiplySlab<Widened>(matrix, first_row, rows, tokens, batch, sums.of);
@@ -260,8 +260,8 @@ struct PairsOfFloats {  // numbers of bf16, the upper halves
   }
 };
 
-// Transposes blocks of four tokens by four steps, in all `packed_steps`; tokens past the batch and fours of steps past the
-// tokens are zeros.
+// Transposes blocks of four tokens by four steps, in all `packed_steps`; tokens past the batch and fours of steps past
+// the tokens are zeros.
 template <class Load>
 HWY_INLINE void Pack(const Load& load, int64_t x_stride, int batch, int64_t steps, int64_t packed_steps,
                      uint32_t* HWY_RESTRICT packed) {
@@ -287,13 +287,12 @@ HWY_INLINE void Pack(const Load& load, int64_t x_stride, int batch, int64_t step
       }
 }
 
-void PackTokens(PanelForm form, const MatmulArgs& args, int64_t cols, std::byte* packed) {
+void PackTokens(PanelForm form, const MatmulArgs& args, int batch, int64_t cols, std::byte* packed) {
   uint32_t* const words = reinterpret_cast<uint32_t*>(packed);
   const bool halves = args.x_bf16 != nullptr;
   const int64_t steps = form == PanelForm::widened ? cols : (cols + 1) / 2,
-                packed_steps = PackedSteps(steps, form == PanelForm::tiles ? kTileSteps : 4);
-  const auto pack = [&](const auto& load)
-                        HWY_ATTR { Pack(load, args.x_stride, args.batch, steps, packed_steps, words); };
+                packed_steps = PackedSteps(steps, form == PanelForm::amx ? kTileSteps : 4);
+  const auto pack = [&](const auto& load) HWY_ATTR { Pack(load, args.x_stride, batch, steps, packed_steps, words); };
   if (form == PanelForm::widened)
     halves ? pack(FloatsOfHalves{args.x_bf16}) : pack(FloatsOfFloats{args.x});
   else
@@ -313,19 +312,19 @@ HWY_EXPORT(PackTokens);
 HWY_EXPORT(HasPairDots);
 
 std::string why_not(PanelForm form) {
-  if (form != PanelForm::pair_dots && form != PanelForm::tiles) return {};
+  if (form != PanelForm::avx512_bf16 && form != PanelForm::amx) return {};
   if (!HWY_DYNAMIC_DISPATCH(HasPairDots)())
     return "Instructions that multiply pairs of bf16 are used with AVX3_DL, which is not the instruction set here.";
 #if HWY_ARCH_X86_64
-  if (__builtin_cpu_supports("avx512bf16")) return form == PanelForm::tiles ? why_no_bf16_tiles() : "";
+  if (__builtin_cpu_supports("avx512bf16")) return form == PanelForm::amx ? why_no_bf16_tiles() : "";
 #endif
   return "This CPU lacks AVX512-BF16, the instruction that multiplies pairs of bf16.";
 }
 
-// AMX adds 16 exact products to each of two sums that begin at zero, and the sum of these to the result: sums of float32
-// in some order, which round to nearest (Intel's manual, TDPBF16PS).
+// AMX adds 16 exact products to each of two sums that begin at zero, and the sum of these to the result: sums of
+// float32 in some order, which round to nearest (Intel's manual, TDPBF16PS).
 ProductRounding panel_rounding(PanelForm form) {
-  return {.flushes_subnormals = form == PanelForm::pair_dots || form == PanelForm::tiles};
+  return {.flushes_subnormals = form == PanelForm::avx512_bf16 || form == PanelForm::amx};
 }
 
 // A word for each column and token; half of them for pairs, but at least a tile.
@@ -334,7 +333,7 @@ int64_t packed_bytes(int64_t cols) {
 }
 
 PanelForm fastest_pairs(datasets::ElementType type) {
-  for (const PanelForm form : {PanelForm::tiles, PanelForm::pair_dots})
+  for (const PanelForm form : {PanelForm::amx, PanelForm::avx512_bf16})
     if (takes(form, type) && why_not(form).empty()) return form;
   return PanelForm::widened;
 }
@@ -342,11 +341,11 @@ PanelForm fastest_pairs(datasets::ElementType type) {
 bool takes(PanelForm form, datasets::ElementType type) {
   using enum datasets::ElementType;
   if (form == PanelForm::widened || type == bf16) return true;
-  return form == PanelForm::tiles && datasets::element_bytes(type) == 1;
+  return form == PanelForm::amx && datasets::element_bytes(type) == 1;
 }
 
-void pack_tokens(PanelForm form, const MatmulArgs& args, int64_t cols, std::byte* packed) {
-  HWY_DYNAMIC_DISPATCH(PackTokens)(form, args, cols, packed);
+void pack_tokens(PanelForm form, const MatmulArgs& args, int batch, int64_t cols, std::byte* packed) {
+  HWY_DYNAMIC_DISPATCH(PackTokens)(form, args, batch, cols, packed);
 }
 
 void store_sums(const PanelSums& sums, int64_t rows, int batch, float* y, int64_t y_stride) {
@@ -373,20 +372,21 @@ namespace {
 struct Panels {
   PanelRows matrix;
   PanelForm form;
+  int batch;
   void operator()(void*, const MatmulArgs& args) const {
     PanelRows part = matrix;
     part.elements += args.rows.begin * matrix.row_bytes;
     part.rows = args.rows.count();
-    pack_tokens(form, args, matrix.cols, args.scratch);
-    multiply_panels(form, part, args.scratch, args.batch, args.y + args.rows.begin, args.y_stride);
+    pack_tokens(form, args, batch, matrix.cols, args.scratch);
+    multiply_panels(form, part, args.scratch, batch, args.y + args.rows.begin, args.y_stride);
   }
 };
 
 }  // namespace
 
-BoundKernel bind_panels(const Policy& policy, const PanelRows& rows) {
+BoundKernel bind_panels(const Policy& policy, const PanelRows& rows, int batch) {
   const PanelForm form = policy.as<PanelPolicy>().form;
-  return {Panels{rows, form},
+  return {Panels{rows, form, batch},
           {.rows_per_block = 8, .scratch_bytes = packed_bytes(rows.cols), .rounding = panel_rounding(form)}};
 }
 

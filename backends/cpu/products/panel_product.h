@@ -1,7 +1,7 @@
-// Y = W X for batches of tokens in float32, some rows by up to two vectors of tokens in registers. The tokens are packed
-// once a call, so that one load gives a column of many of them; rows become panels of a few KiB in the first-level
-// cache, of which one weight is broadcast after the other. No sum is added across a vector. Through Highway, on the
-// instruction set chosen at run time.
+// Y = W X for batches of tokens in float32, some rows by up to two vectors of tokens in registers. The tokens are
+// packed once a call, so that one load gives a column of many of them; rows become panels of a few KiB in the
+// first-level cache, of which one weight is broadcast after the other. No sum is added across a vector. Through
+// Highway, on the instruction set chosen at run time.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 namespace ecmv::backends::cpu {
 
 enum class PanelForm : uint8_t {
-  widened,    // weights and tokens become float32
-  pairs,      // two columns a word of 32 bits, both of bf16; the halves are taken apart in registers
-  pair_dots,  // the same, multiplied by the instruction of AVX512-BF16
-  tiles,      // the same, 16 rows, 32 columns and 16 tokens at once by Intel's AMX
+  widened,      // weights and tokens become float32
+  pairs,        // two columns a word of 32 bits, both of bf16; the halves are taken apart in registers
+  avx512_bf16,  // the same, multiplied by the instruction of AVX512-BF16
+  amx,          // the same, 16 rows, 32 columns and 16 tokens at once by Intel's AMX
 };
 
 // Up to so many tokens dense_matmul.h is faster.
@@ -26,10 +26,12 @@ inline constexpr int kFewTokens = 2;
 // Why a form does not run on the chosen instruction set, as a sentence; "" if it does.
 std::string why_not(PanelForm form);
 
-// Whether a form multiplies elements of a type: pairs are of bf16, tiles also of the types of a byte, which bf16 holds exactly.
+// Whether a form multiplies elements of a type: pairs are of bf16, amx also of the types of a byte, which bf16 holds
+// exactly.
 bool takes(PanelForm form, datasets::ElementType type);
 
-// The fastest one for such elements and tokens of bf16: an instruction for pairs, or without it floats, which are as fast.
+// The fastest one for such elements and tokens of bf16: an instruction for pairs, or without it floats, which are as
+// fast.
 PanelForm fastest_pairs(datasets::ElementType type);
 
 // How results round. Instructions for pairs take numbers below 2^-126 as zero.
@@ -39,7 +41,7 @@ ProductRounding panel_rounding(PanelForm form);
 int64_t packed_bytes(int64_t cols);
 
 // Packs the tokens of `args`, of float32 or bf16. Pairs need numbers of bf16.
-void pack_tokens(PanelForm form, const MatmulArgs& args, int64_t cols, std::byte* packed);
+void pack_tokens(PanelForm form, const MatmulArgs& args, int batch, int64_t cols, std::byte* packed);
 
 // Rows whose elements are of a type that why_no_float_product (exact_product.h) and `takes` let pass.
 struct PanelRows {
@@ -75,8 +77,8 @@ struct PanelPolicy : Policy {
 inline constexpr PanelPolicy kFloatPanels[] = {{{"widened"}, PanelForm::widened}};
 inline constexpr PanelPolicy kPanels[] = {{{"widened"}, PanelForm::widened},
                                           {{"pairs"}, PanelForm::pairs},
-                                          {{"pair_dots"}, PanelForm::pair_dots},
-                                          {{"tiles"}, PanelForm::tiles}};
-BoundKernel bind_panels(const Policy& policy, const PanelRows& rows);
+                                          {{"avx512_bf16"}, PanelForm::avx512_bf16},
+                                          {{"amx"}, PanelForm::amx}};
+BoundKernel bind_panels(const Policy& policy, const PanelRows& rows, int batch);
 
 }  // namespace ecmv::backends::cpu

@@ -21,9 +21,9 @@ void blas_product(const float*, datasets::Shape, const float*, float*, const Bla
 
 #else
 
-#include <dlfcn.h>
-
 #include <map>
+
+#include "backends/plugins/installed_library.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 namespace {
@@ -36,7 +36,8 @@ constexpr const char* kFiles[] = {"librocblas.so.5", "librocblas.so.4", "librocb
                                   "librocblas.so"};
 constexpr const char *kCreate = "rocblas_create_handle", *kSetStream = "rocblas_set_stream",
                      *kSetWorkspace = "rocblas_set_workspace", *kGemm = "rocblas_gemm_ex", *kGemv = "rocblas_sgemv";
-constexpr int kPlain = 111, kTransposed = 112, kInt8 = 160, kInt32 = 162, kBf16 = 168, kFloat = 151;
+constexpr int kPlain = 111, kTransposed = 112, kInt8 = 160, kInt32 = 162, kBf16 = 168, kFloat = 151,
+              kComputeInt32 = kInt32, kComputeFloat = kFloat;
 using Gemm = int (*)(Handle, int, int, int, int, int, const void*, const void*, int, int, const void*, int, int,
                      const void*, const void*, int, int, void*, int, int, int, int, int32_t, uint32_t);
 #else
@@ -50,30 +51,16 @@ using Gemm = int (*)(Handle, int, int, int, int, int, const void*, const void*, 
                      const void*, void*, int, int, int, int);
 #endif
 
-struct Library {
+struct Library : InstalledLibrary {
   int (*create)(Handle*) = nullptr;
   int (*set_stream)(Handle, void*) = nullptr;
   int (*set_workspace)(Handle, void*, size_t) = nullptr;
   Gemm gemm = nullptr;
   int (*gemv)(Handle, int, int, int, const float*, const float*, int, const float*, int, const float*, float*,
               int) = nullptr;
-  std::string missing;
 
-  Library() {
-    void* object = nullptr;
-    std::string tried;
-    for (const char* file : kFiles) {
-      if (object == nullptr) object = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-      tried += (tried.empty() ? "" : ", ") + std::string(file);
-    }
-    if (object == nullptr) {
-      missing = std::string(kName) + " is not installed here, or not where the loader looks (" + tried + ").";
-      return;
-    }
-    const auto take = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)> >(dlsym(object, name));
-      if (function == nullptr) missing = "The " + std::string(kName) + " that is installed here has no " + name + ".";
-    };
+  Library() : InstalledLibrary(kName) {
+    if (!open(kFiles)) return;
     take(create, kCreate);
     take(set_stream, kSetStream);
     take(set_workspace, kSetWorkspace);
@@ -124,36 +111,44 @@ void run(const BlasPlace& place, const char* routine, Product product) {
 
 std::string blas_missing() { return current_handle().missing; }
 
-// Row-major [rows, cols] is column-major [cols, rows], so W is the transposed operand.
-void blas_product(const int8_t* w, datasets::Shape shape, const int8_t* x, int columns, int32_t* y,
-                  const BlasPlace& place) {
-  const int rows = static_cast<int>(shape.rows), cols = static_cast<int>(shape.cols);
-  const int32_t one = 1, zero = 0;
-  run(place, "the product of int8", [&](Handle handle) {
+namespace {
+
+// Types and the number 1 of a product, as the library counts them.
+template <typename Sum>
+struct Types {
+  int factors, sums, compute;
+  Sum one = 1, zero = 0;
+};
+
+// Row-major [rows, cols] is column-major [cols, rows], so W is the transposed operand. `columns` of x, x_stride apart.
+template <typename Element, typename Sum>
+void multiply(const char* what, const Types<Sum>& types, const Element* w, datasets::Shape shape, const Element* x,
+              int64_t x_stride, int columns, Sum* y, const BlasPlace& place) {
+  const int rows = static_cast<int>(shape.rows), cols = static_cast<int>(shape.cols),
+            stride = static_cast<int>(x_stride);
+  run(place, what, [&](Handle handle) {
 #if defined(__HIP_PLATFORM_AMD__)
-    return library().gemm(handle, kTransposed, kPlain, rows, columns, cols, &one, w, kInt8, cols, x, kInt8, cols, &zero,
-                          y, kInt32, rows, y, kInt32, rows, kInt32, 0, 0, 0);
+    return library().gemm(handle, kTransposed, kPlain, rows, columns, cols, &types.one, w, types.factors, cols, x,
+                          types.factors, stride, &types.zero, y, types.sums, rows, y, types.sums, rows, types.compute,
+                          0, 0, 0);
 #else
-    return library().gemm(handle, kTransposed, kPlain, rows, columns, cols, &one, w, kInt8, cols, x, kInt8, cols, &zero, y, kInt32, rows, kComputeInt32,
-                          kAnyAlgorithm);
+    return library().gemm(handle, kTransposed, kPlain, rows, columns, cols, &types.one, w, types.factors, cols, x,
+                          types.factors, stride, &types.zero, y, types.sums, rows, types.compute, kAnyAlgorithm);
 #endif
   });
 }
 
+}  // namespace
+
+void blas_product(const int8_t* w, datasets::Shape shape, const int8_t* x, int columns, int32_t* y,
+                  const BlasPlace& place) {
+  multiply("the product of int8", Types<int32_t>{kInt8, kInt32, kComputeInt32}, w, shape, x, shape.cols, columns, y,
+           place);
+}
+
 void blas_product(const uint16_t* w, datasets::Shape shape, const uint16_t* x, int64_t x_stride, int batch, float* y,
                   const BlasPlace& place) {
-  const int rows = static_cast<int>(shape.rows), cols = static_cast<int>(shape.cols),
-            stride = static_cast<int>(x_stride);
-  const float one = 1, zero = 0;
-  run(place, "the product of bf16", [&](Handle handle) {
-#if defined(__HIP_PLATFORM_AMD__)
-    return library().gemm(handle, kTransposed, kPlain, rows, batch, cols, &one, w, kBf16, cols, x, kBf16, stride, &zero,
-                          y, kFloat, rows, y, kFloat, rows, kFloat, 0, 0, 0);
-#else
-    return library().gemm(handle, kTransposed, kPlain, rows, batch, cols, &one, w, kBf16, cols, x, kBf16, stride, &zero, y, kFloat, rows, kComputeFloat,
-                          kAnyAlgorithm);
-#endif
-  });
+  multiply("the product of bf16", Types<float>{kBf16, kFloat, kComputeFloat}, w, shape, x, x_stride, batch, y, place);
 }
 
 void blas_product(const float* w, datasets::Shape shape, const float* x, float* y, const BlasPlace& place) {

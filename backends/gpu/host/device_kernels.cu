@@ -64,11 +64,11 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kCompareThreads, 1) void compare_words(Pointer<c
 }
 
 template <typename Number>
-void launch_float_product(const DenseMatrix& matrix, void* stream, const MatmulArgs& args) {
-  if (args.batch == 1)
-    launch_matmul_rows<Number, uint4, 8, 4, 2, 1, 24>(matrix, stream, args);
+void launch_float_product(const DenseMatrix& matrix, void* stream, const MatmulArgs& args, int batch) {
+  if (batch == 1)
+    launch_matmul_rows<Number, uint4, 8, 4, 2, 1, 24>(matrix, stream, args, batch);
   else
-    launch_matmul_rows<Number, uint4, 8, 1, 4, 8, 16>(matrix, stream, args);
+    launch_matmul_rows<Number, uint4, 8, 1, 4, 8, 16>(matrix, stream, args, batch);
 }
 
 ECMV_GPU_KERNEL void requantise_all(Pointer<const int32_t> sums, int64_t rows, Epilogue epilogue) {
@@ -155,18 +155,18 @@ void dense_product(const DenseMatrix& matrix, void* stream, const MatvecArgs& ar
   launch_dense<16, 8, 1, 32>(matrix, stream, args);
 }
 
-void dense_product(const DenseMatrix& matrix, void* stream, const MatmulArgs& args) {
+void dense_product(const DenseMatrix& matrix, void* stream, const MatmulArgs& args, int batch) {
   using enum datasets::ElementType;
   switch (matrix.type) {
-    case i8: return launch_float_product<Integers<int8_t>>(matrix, stream, args);
-    case u8: return launch_float_product<Integers<uint8_t>>(matrix, stream, args);
-    case i16: return launch_float_product<Integers<int16_t>>(matrix, stream, args);
-    case u16: return launch_float_product<Integers<uint16_t>>(matrix, stream, args);
-    case bf16: return launch_float_product<Bf16>(matrix, stream, args);
-    case f16: return launch_float_product<F16>(matrix, stream, args);
-    case f8_e5m2: return launch_float_product<F8E5M2>(matrix, stream, args);
-    case f8_e4m3: return launch_float_product<F8E4M3>(matrix, stream, args);
-    case f32: return launch_float_product<F32>(matrix, stream, args);
+    case i8: return launch_float_product<Integers<int8_t>>(matrix, stream, args, batch);
+    case u8: return launch_float_product<Integers<uint8_t>>(matrix, stream, args, batch);
+    case i16: return launch_float_product<Integers<int16_t>>(matrix, stream, args, batch);
+    case u16: return launch_float_product<Integers<uint16_t>>(matrix, stream, args, batch);
+    case bf16: return launch_float_product<Bf16>(matrix, stream, args, batch);
+    case f16: return launch_float_product<F16>(matrix, stream, args, batch);
+    case f8_e5m2: return launch_float_product<F8E5M2>(matrix, stream, args, batch);
+    case f8_e4m3: return launch_float_product<F8E4M3>(matrix, stream, args, batch);
+    case f32: return launch_float_product<F32>(matrix, stream, args, batch);
     case f64:
     case i32:
     case u32:

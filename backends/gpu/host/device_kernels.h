@@ -8,7 +8,7 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 // y and v = W x, and Y = W X of any element type; asynchronous on the stream.
 void dense_product(const DenseMatrix& matrix, void* stream, const MatvecArgs& args);
-void dense_product(const DenseMatrix& matrix, void* stream, const MatmulArgs& args);
+void dense_product(const DenseMatrix& matrix, void* stream, const MatmulArgs& args, int batch);
 
 // y[row] = sums[row] and v[row] = requantise(sums[row]), for products that do not do that themselves; `sums` may be y.
 void requantise_rows(const int32_t* sums, int64_t rows, int32_t* y, int8_t* v, float scale, void* stream);

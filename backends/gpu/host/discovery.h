@@ -10,6 +10,17 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 // All devices in the driver's order; without any, one entry whose `unavailable` says why. Never throws.
 std::vector<DeviceInfo> discover();
+// discover() from a driver's number of devices: describe(i) for each, or one entry with `why_none`.
+template <typename Describe>
+std::vector<DeviceInfo> list_devices(const char* backend, int count, Describe describe, const std::string& why_none) {
+  std::vector<DeviceInfo> devices;
+  for (int i = 0; i < count; ++i) devices.push_back(describe(i));
+  if (!devices.empty()) return devices;
+  DeviceInfo none;
+  none.backend = backend;
+  none.unavailable = why_none;
+  return {none};
+}
 // Makes the device with this number the calling thread's.
 void activate(int index);
 // Clocks, power and throttle reasons now.

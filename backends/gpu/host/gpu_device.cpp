@@ -75,8 +75,10 @@ class GpuDevice final : public Device {
   const DeviceInfo& info() const override { return info_; }
   std::string_view memory() const override { return memory_; }
   void select() override { activate(index_); }
-  std::unique_ptr<UploadedMatrix> upload(const CompressedMatrix& matrix) override {
-    return std::make_unique<GpuMatrix>(matrix, index_);
+  std::vector<std::unique_ptr<UploadedMatrix>> upload_layer(std::span<const CompressedMatrix> parts, const LayerSplit&,
+                                                            size_t copies) override {
+    return upload_whole(parts, copies,
+                        [this](const CompressedMatrix& matrix) { return std::make_unique<GpuMatrix>(matrix, index_); });
   }
   std::unique_ptr<Buffer> copy_of(std::span<const std::byte> bytes) override {
     // For modules, graphs and work space of libraries, which take theirs when they are first used.

@@ -52,18 +52,21 @@ struct UnfusedProduct {
   int64_t matrix_offset;
 
   template <typename Args>
-  void enqueue(void* stream, const Args& args) const {
-    DenseMatrix decoded = matrix;
-    decoded.elements = args.scratch + matrix_offset;
+  DenseMatrix decoded(void* stream, const Args& args) const {
+    DenseMatrix out = matrix;
+    out.elements = args.scratch + matrix_offset;
     decode->enqueue(stream, DecodeArgs{args.rows, args.scratch + matrix_offset, args.scratch});
-    dense_product(decoded, stream, args);
+    return out;
   }
 };
 struct UnfusedMatvec : UnfusedProduct {
-  void operator()(void* stream, const MatvecArgs& args) const { enqueue(stream, args); }
+  void operator()(void* stream, const MatvecArgs& args) const { dense_product(decoded(stream, args), stream, args); }
 };
 struct UnfusedMatmul : UnfusedProduct {
-  void operator()(void* stream, const MatmulArgs& args) const { enqueue(stream, args); }
+  int batch;
+  void operator()(void* stream, const MatmulArgs& args) const {
+    dense_product(decoded(stream, args), stream, args, batch);
+  }
 };
 
 // The same for elements with scales of groups of columns, in three launches: decoded elements become float32 numbers
@@ -71,15 +74,14 @@ struct UnfusedMatmul : UnfusedProduct {
 struct UnfusedScaledMatmul : UnfusedProduct {
   GroupScales scales;
   int64_t numbers_offset;
+  int batch;
 
   void operator()(void* stream, const MatmulArgs& args) const {
-    DenseMatrix numbers = matrix;
-    numbers.elements = args.scratch + matrix_offset;
-    decode->enqueue(stream, DecodeArgs{args.rows, args.scratch + matrix_offset, args.scratch});
+    DenseMatrix numbers = decoded(stream, args);
     scale_elements(numbers, scales, reinterpret_cast<float*>(args.scratch + numbers_offset), stream);
     numbers.elements = args.scratch + numbers_offset;
     numbers.type = datasets::ElementType::f32;
-    dense_product(numbers, stream, args);
+    dense_product(numbers, stream, args, batch);
   }
 };
 
@@ -117,7 +119,7 @@ class GpuExecutor final : public Executor {
   void select() override { activate(index_); }
 
   BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const CompressedView& matrix,
-                               const GroupScales& scales, Activations) override {
+                               const GroupScales& scales, Activations, int batch) override {
     const UnfusedProduct product{&decode, dense_matrix(matrix, nullptr, device_, false),
                                  (decode.facts.scratch_bytes + 255) / 256 * 256};
     KernelFacts facts{
@@ -126,9 +128,10 @@ class GpuExecutor final : public Executor {
     if (scales.layout != nullptr) {
       const int64_t numbers_offset = (facts.scratch_bytes + 255) / 256 * 256;
       facts.scratch_bytes = numbers_offset + matrix.shape.elements() * static_cast<int64_t>(sizeof(float));
-      return {UnfusedScaledMatmul{product, scales, numbers_offset}, facts};
+      return {UnfusedScaledMatmul{product, scales, numbers_offset, batch}, facts};
     }
-    return op == Op::matvec ? BoundKernel(UnfusedMatvec{product}, facts) : BoundKernel(UnfusedMatmul{product}, facts);
+    return op == Op::matvec ? BoundKernel(UnfusedMatvec{product}, facts)
+                            : BoundKernel(UnfusedMatmul{product, batch}, facts);
   }
 
   void run(std::span<const Step> steps) override {

@@ -15,13 +15,11 @@ std::unique_ptr<Ranks> join_by_nccl(const RanksRequest& request) {
 
 #else
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 #include <cstring>
-#include <type_traits>
 
 #include "backends/gpu/host/device_ranks.h"
+#include "backends/plugins/installed_library.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 namespace {
@@ -44,7 +42,7 @@ struct UniqueId {
 constexpr int kInt8 = 0, kFloat32 = 7;  // types
 constexpr int kSum = 0;                 // operations
 
-struct Library {
+struct Library : InstalledLibrary {
   int (*version)(int*) = nullptr;
   int (*unique_id)(UniqueId*) = nullptr;
   int (*init)(Communicator*, int, UniqueId, int) = nullptr;
@@ -54,26 +52,12 @@ struct Library {
   int (*group_start)() = nullptr;
   int (*group_end)() = nullptr;
   const char* (*error)(int) = nullptr;
-  std::string missing;
 
-  Library() {
+  Library() : InstalledLibrary(kName) {
     // Multicast through the switches is left off unless somebody asks for it: it needs memory that is set up for it,
     // and where it is not, the library fails instead of doing without.
     (void)setenv("NCCL_NVLS_ENABLE", "0", 0);
-    void* object = nullptr;
-    std::string tried;
-    for (const char* file : kFiles) {
-      if (object == nullptr) object = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-      tried += (tried.empty() ? "" : ", ") + std::string(file);
-    }
-    if (object == nullptr) {
-      missing = std::string(kName) + " is not installed here, or not where the loader looks (" + tried + ").";
-      return;
-    }
-    const auto take = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)> >(dlsym(object, name));
-      if (function == nullptr) missing = "The " + std::string(kName) + " that is installed here has no " + name + ".";
-    };
+    if (!open(kFiles)) return;
     take(version, "ncclGetVersion");
     take(unique_id, "ncclGetUniqueId");
     take(init, "ncclCommInitRank");

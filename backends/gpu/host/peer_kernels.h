@@ -1,16 +1,16 @@
 // Kernels by which devices exchange a vector, or add up what each has of it, through memory that each maps from the
 // others (peer_memory.h), as host code starts them.
 //
-// A word is 8 bytes: 4 bytes of the vector and the 32-bit epoch that they belong to, stored by one instruction into the memory
-// of another device and read there by one, so that neither a flag nor a fence is needed (as in exchange.h, between
-// devices). Every rank stores its part into the words of all others, and reads its own words until all parts have the
-// epoch. Epochs go on from launch to launch, though a replayed graph has constant parameters: a counter in memory says
-// which have been used.
+// A word is 8 bytes: 4 bytes of the vector and the 32-bit epoch that they belong to, stored by one instruction into the
+// memory of another device and read there by one, so that neither a flag nor a fence is needed (as in exchange.h,
+// between devices). Every rank stores its part into the words of all others, and reads its own words until all parts
+// have the epoch. Epochs go on from launch to launch, though a replayed graph has constant parameters: a counter in
+// memory says which have been used.
 //
 // Two buffers take turns. A rank stores epoch e + 2 into the buffer of epoch e only when its launch of e + 1 is over,
 // so all others have begun theirs of e + 1, so theirs of e, which read that buffer, are over. (So a rank with an empty
-// part stores a pair of words, too.) Block b of a launch waits for blocks b of the other ranks alone, so blocks need not
-// be on the device together.
+// part stores a pair of words, too.) Block b of a launch waits for blocks b of the other ranks alone, so blocks need
+// not be on the device together.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ struct ColumnScales {
   }
 };
 
-// Of a layer whose scales such a kernel takes (takes_scales).
+// The layer's scales are some that such a kernel takes (takes_scales).
 inline ColumnScales column_scales_of(const GroupScales& scales) {
   const datasets::Scales& layout = *scales.layout;
   return {reinterpret_cast<const uint16_t*>(scales.stored), layout.rows == 1 ? 0 : static_cast<int>(layout.groups),

@@ -40,8 +40,9 @@ struct TokenView {
   // Called by one lane for every row and token.
   ECMV_GPU_DEVICE void store(int64_t row, int token, float value) const { y[token * rows + row] = value; }
 };
-inline TokenView tokens_of(const MatmulArgs& args) {
-  return {args.x, args.x_stride, args.y, args.y_stride, args.batch};
+// `batch` tokens from `first` on.
+inline TokenView tokens_of(const MatmulArgs& args, int batch, int first = 0) {
+  return {args.x + first * args.x_stride, args.x_stride, args.y + first * args.y_stride, args.y_stride, batch};
 }
 
 // Element types: how many there are in a word, and the words' numbers. A smaller exponent and fraction, moved to where
@@ -235,28 +236,27 @@ ECMV_GPU_KERNEL void dense_matmul_elements(Pointer<const std::byte> w, datasets:
   }
 }
 
-inline void launch_matmul_elements(const DenseMatrix& matrix, void* stream, const MatmulArgs& args) {
+inline void launch_matmul_elements(const DenseMatrix& matrix, void* stream, const MatmulArgs& args, int batch) {
   constexpr int kWaves = 8, kTokens = 8;
   const datasets::Shape shape = matrix.shape;
   launch(dense_matmul_elements<kTokens>,
-         {(shape.rows + kWaves - 1) / kWaves * ((args.batch + kTokens - 1) / kTokens), kWaves * matrix.wave_size, 0},
-         stream, matrix.elements, matrix.type, shape.cols, tokens_of(args));
+         {(shape.rows + kWaves - 1) / kWaves * ((batch + kTokens - 1) / kTokens), kWaves * matrix.wave_size, 0}, stream,
+         matrix.elements, matrix.type, shape.cols, tokens_of(args, batch));
 }
 
 // Y = W X; asynchronous on the stream. Rows that are no multiples of sizeof(Chunk) bytes, or fewer than kRows of them,
 // are multiplied element by element.
 template <typename Number, typename Chunk, int kWaves, int kLoads, int kRows, int kTokens, int kResident>
-void launch_matmul_rows(const DenseMatrix& matrix, void* stream, const MatmulArgs& args) {
+void launch_matmul_rows(const DenseMatrix& matrix, void* stream, const MatmulArgs& args, int batch) {
   const datasets::Shape shape = matrix.shape;
   if (shape.cols * datasets::element_bytes(matrix.type) % static_cast<int64_t>(sizeof(Chunk)) != 0 ||
       shape.rows < kRows)
-    return launch_matmul_elements(matrix, stream, args);
+    return launch_matmul_elements(matrix, stream, args, batch);
   constexpr int64_t kRowsOfBlock = kWaves * kRows, kNumbers = sizeof(Chunk) / 4 * Number::kPerWord;
-  const LaunchShape launch_shape{
-      (shape.rows + kRowsOfBlock - 1) / kRowsOfBlock * ((args.batch + kTokens - 1) / kTokens),
-      kWaves * matrix.wave_size, 0, matrix.early};
+  const LaunchShape launch_shape{(shape.rows + kRowsOfBlock - 1) / kRowsOfBlock * ((batch + kTokens - 1) / kTokens),
+                                 kWaves * matrix.wave_size, 0, matrix.early};
   launch(dense_matmul_rows<Number, Chunk, kWaves, kLoads, kRows, kTokens, kResident>, launch_shape, stream,
-         reinterpret_cast<const Chunk*>(matrix.elements), shape.cols / kNumbers, tokens_of(args));
+         reinterpret_cast<const Chunk*>(matrix.elements), shape.cols / kNumbers, tokens_of(args, batch));
 }
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

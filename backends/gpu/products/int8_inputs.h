@@ -1,5 +1,5 @@
-// A vector of int8 in shared memory, and the sum of its elements: kernels whose weights are stored with an offset subtract a
-// multiple of it from every row.
+// A vector of int8 in shared memory, and the sum of its elements: kernels whose weights are stored with an offset
+// subtract a multiple of it from every row.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ ECMV_GPU_DEVICE void add_to(Pointer<int32_t> sum, int32_t own) {
   if (LaneGroup::lane() == 0 && own != 0) atomic_add(sum, own);
 }
 
-// By all threads of a block, whole groups of 32 lanes: copies x [cols], in global memory and aligned to 16 bytes, to `to` in shared
-// memory, zeros up to column `stored_cols`, a multiple of 16, and adds its elements to *sum. A barrier of the block has to
-// follow, and has to be between what clears *sum and this.
+// By all threads of a block, whole groups of 32 lanes: copies x [cols], in global memory and aligned to 16 bytes, to
+// `to` in shared memory, zeros up to column `stored_cols`, a multiple of 16, and adds its elements to *sum. A barrier
+// of the block has to follow, and has to be between what clears *sum and this.
 ECMV_GPU_DEVICE void load_inputs(Pointer<const int8_t> x, int cols, int stored_cols, Pointer<std::byte> to,
                                  Pointer<int32_t> sum) {
   int32_t own = 0;

@@ -1,9 +1,9 @@
-// How tokens of bf16 come to shared memory, a slice of columns at a time. Lane groups that multiply alone read them as they
-// are, each token a row of its slice. Four that multiply together read blocks of 64 columns whose pairs change places
-// (warpgroup_units.h): a launch before the product arranges all tokens so, once and not once for each multiprocessor, and
-// slices are copied as they lie. Where elements are stored such that pairs keep their places, tokens are copied without that launch
-// (copy_blocks_of_tokens). (H200, 16384 x 16384, two runs: with copies of single pairs products of 64 tokens took 4 to
-// 23 us longer, those of 16 up to 6.)
+// How tokens of bf16 come to shared memory, a slice of columns at a time. Lane groups that multiply alone read them as
+// they are, each token a row of its slice. Four that multiply together read blocks of 64 columns whose pairs change
+// places (warpgroup_units.h): a launch before the product arranges all tokens so, once and not once for each
+// multiprocessor, and slices are copied as they lie. Where elements are stored such that pairs keep their places,
+// tokens are copied without that launch (copy_blocks_of_tokens). (H200, 16384 x 16384, two runs: with copies of single
+// pairs products of 64 tokens took 4 to 23 us longer, those of 16 up to 6.)
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 inline constexpr int kTokenLanes = 32;
 
-// What a thread copies of slices of so many columns: runs of kEach columns of every few tokens. It divides: made once for
-// all slices where their length is not a constant and they are many.
+// What a thread copies of slices of so many columns: runs of kEach columns of every few tokens. It divides: made once
+// for all slices where their length is not a constant and they are many.
 template <int kEach>
 class TokenRuns {
  public:
@@ -28,8 +28,8 @@ class TokenRuns {
     if (tokens_at_once_ == 1) token_ = 0, run_ = thread;
     if (token_ >= tokens_at_once_) run_ = runs_;  // has nothing to do
   }
-  // Starts the copies of the columns from `first_col` on, zeros from `end_col` on, to `to`, `token_bytes` from one token to
-  // the next; place(column of the slice) is the number that lies there.
+  // Starts the copies of the columns from `first_col` on, zeros from `end_col` on, to `to`, `token_bytes` from one
+  // token to the next; place(column of the slice) is the number that lies there.
   template <typename Place>
   ECMV_GPU_DEVICE void copy(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col, int token_bytes,
                             Pointer<std::byte> to, Place place) const {
@@ -66,8 +66,8 @@ inline int64_t token_blocks_bytes(int64_t cols) {
 
 inline constexpr int kArrangeThreads = 256;
 
-// to [blocks, block_tokens, 64] as warpgroup_units.h has it, zeros where there are no columns or tokens. A lane group copies
-// a token's columns of a block. Elements: unit_pair() is where the numbers of two columns go.
+// to [blocks, block_tokens, 64] as warpgroup_units.h has it, zeros where there are no columns or tokens. A lane group
+// copies a token's columns of a block. Elements: unit_pair() is where the numbers of two columns go.
 template <typename Elements>
 ECMV_GPU_KERNEL void arrange_tokens(Bf16Tokens tokens, int64_t cols, int64_t blocks, int block_tokens,
                                     Pointer<std::byte> to) {
@@ -97,8 +97,8 @@ void enqueue_token_blocks(void* stream, Bf16Tokens& tokens, int64_t cols, int bl
   tokens.blocks = place;
 }
 
-// Starts the copies of the `cols` columns from `first_col` on, both multiples of 64, by all threads; zeros for blocks that
-// begin at `end_col` or behind it.
+// Starts the copies of the `cols` columns from `first_col` on, both multiples of 64, by all threads; zeros for blocks
+// that begin at `end_col` or after it.
 ECMV_GPU_DEVICE void copy_token_blocks(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col, int cols,
                                        int block_tokens, Pointer<std::byte> to) {
   constexpr int kBytes = 16;
@@ -109,8 +109,9 @@ ECMV_GPU_DEVICE void copy_token_blocks(const Bf16Tokens& tokens, int64_t first_c
     copy_async_or_zero<kBytes>(to + at, from + at, at < left);
 }
 
-// The same of tokens as they lie in memory, in blocks of kBlockTokens, where pairs keep their places: no launch before the product
-// is needed. Zeros for tokens and columns, eight at a time, that do not exist. A thread has the same eight columns of blocks.
+// Copies such blocks, of kBlockTokens, from tokens as they lie in memory. Pairs keep their places, and no launch
+// arranges tokens before the product. Zeros for tokens and columns, eight at a time, that do not exist. A thread has
+// the same eight columns of blocks.
 template <int kBlockTokens>
 ECMV_GPU_DEVICE void copy_blocks_of_tokens(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col, int cols,
                                            Pointer<std::byte> to) {
@@ -131,9 +132,10 @@ ECMV_GPU_DEVICE void copy_blocks_of_tokens(const Bf16Tokens& tokens, int64_t fir
   }
 }
 
-// The same of kCols columns, for kernels that take many slices. Where all columns exist and a thread has one token of each block, as
-// nearly always, its copies differ by constants: 42 instructions for four of them instead of 130. (quad_huffman, symbols of eight, 64
-// tokens, two runs each in turn on an H200: 1.60 T elements/s at 8192 x 8192, and 1.56 before.)
+// As copy_blocks_of_tokens for kCols columns, in kernels that take many slices. Where all columns exist and a thread
+// has one token of each block, as nearly always, its copies differ by constants: 42 instructions for four of them
+// instead of 130. (quad_huffman, symbols of eight, 64 tokens, two runs each in turn on an H200: 1.60 T elements/s at
+// 8192 x 8192, and 1.56 before.)
 template <int kBlockTokens, int kCols>
 ECMV_GPU_DEVICE void copy_slice_of_tokens(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col,
                                           Pointer<std::byte> to) {

@@ -12,12 +12,12 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 // Elements: what a lane loads of a row in a step (kLoads times 16 bytes, 64 bytes by four lanes), how many strips of
 // columns that is, how many columns of a strip a lane has, and of how many columns a matrix must be a multiple.
-// Rows<kRowTiles> brings them to shared memory: StoredRows, or of a form of their own. chunks() gives a strip's elements of
-// the rows g and g + 8, operands() 8 of their columns (number `eighth`) as two operands of multiply_tokens. A lane's columns
-// lie side by side where kTokenRun is 8; else runs of so many are dealt, and token_col() is where a run goes in its 4 kCols.
-// unit_pair() is where in a block of 64 columns (warpgroup_units.h) the numbers of two columns go, so that they meet these
-// operands. kFinishes: finish() adds something to the sums of a block's rows in shared memory, [batch, token_sums]; the
-// `shares` blocks with the same rows share that work.
+// Rows<kRowTiles> brings them to shared memory: StoredRows, or of a form of their own. chunks() gives a strip's
+// elements of the rows g and g + 8, operands() 8 of their columns (number `eighth`) as two operands of multiply_tokens.
+// A lane's columns lie side by side where kTokenRun is 8; else runs of so many are dealt, and token_col() is where a
+// run goes in its 4 kCols. unit_pair() is where in a block of 64 columns (warpgroup_units.h) the numbers of two columns
+// go, so that they meet these operands. kFinishes: finish() adds something to the sums of a block's rows in shared
+// memory, [batch, token_sums]; the `shares` blocks with the same rows share that work.
 template <typename Elements, int kRowTiles>
 struct StoredRows;
 // For elements of whose rows each is a chunk of its own.
@@ -100,8 +100,8 @@ inline constexpr int kTokenPadding = Elements::kCols == 16 ? 16 : 64;
 
 inline constexpr int kTileRows = 16, kLaneBytes = 16, kPlaceBytes = kTokenLanes * kLaneBytes;
 
-// Where a lane group's rows begin: row `first` of the matrix and its last one, the first step that it takes, and how many
-// columns its block still has from there.
+// Where a lane group's rows begin: row `first` of the matrix and its last one, the first step that it takes, and how
+// many columns its block still has from there.
 struct RowsPlace {
   Pointer<const std::byte> w;
   int64_t row_bytes, first, last;
@@ -139,9 +139,9 @@ struct StoredRows {
   }
 };
 
-// A form: lane groups of a block, tiles of 16 rows that a lane group has, tiles of 8 tokens, steps that are under way, and
-// whether four lane groups multiply together (warpgroup_units.h).
-template <typename Elements, int kGroups, int kRowTiles, int kTokenTiles, int kAhead, bool kTogether>
+// A form: lane groups of a block, tiles of 16 rows that a lane group has, tiles of 8 tokens, steps that are under way,
+// and whether four lane groups multiply as a warpgroup (warpgroup_units.h).
+template <typename Elements, int kGroups, int kRowTiles, int kTokenTiles, int kAhead, bool kByWarpgroup>
 struct TokenForm {
   using LaneGroup = Lanes<kTokenLanes>;
   static constexpr int kThreads = kGroups * kTokenLanes, kRows = kTileRows * kRowTiles, kLoads = Elements::kLoads,
@@ -154,7 +154,7 @@ struct TokenForm {
   // Starts the copies of a slice of the tokens; zeros from end_col on.
   static ECMV_GPU_DEVICE void copy_tokens(const Runs& runs, const Bf16Tokens& tokens, int first_col, int end_col,
                                           int slice_cols, int token_bytes, Pointer<std::byte> to) {
-    if constexpr (kTogether) {
+    if constexpr (kByWarpgroup) {
       copy_token_blocks(tokens, first_col, end_col, slice_cols, 8 * kTokenTiles, to);
     } else {
       runs.copy(tokens, first_col, end_col, token_bytes, to, [](int col) {
@@ -167,11 +167,12 @@ struct TokenForm {
   }
   // By all threads, before a barrier and reading what has been copied.
   static ECMV_GPU_DEVICE void tokens_are_there() {
-    if constexpr (kTogether) order_before_units();
+    if constexpr (kByWarpgroup) order_before_units();
   }
 
   // Multiplies a step: `col` is the part's first one in the slice, offsets[k] are from the slice's first byte to this
-  // lane's token of tile k and the lane's columns; `scales` are the step's. Calls read() when the stage may be filled again.
+  // lane's token of tile k and the lane's columns; `scales` are the step's. Calls read() when the stage may be filled
+  // again.
   template <typename Scales, typename Read>
   static ECMV_GPU_DEVICE void multiply(const Elements& elements, Pointer<const std::byte> stage,
                                        Pointer<const std::byte> slice, int col, const int (&offsets)[kTokenTiles],
@@ -180,16 +181,17 @@ struct TokenForm {
     ECMV_GPU_UNROLL
     for (int i = 0; i < kCopies; ++i) rows[i / kLoads][i % kLoads] = *cast<const uint4>(stage + i * kPlaceBytes);
     read();
-    if constexpr (kTogether)
-      multiply_together(elements, rows, slice, col, sums);
+    if constexpr (kByWarpgroup)
+      multiply_by_warpgroup(elements, rows, slice, col, sums);
     else
-      multiply_alone(elements, rows, slice + col * 2, offsets, scales, sums);
+      multiply_by_warps(elements, rows, slice + col * 2, offsets, scales, sums);
   }
 
-  // The same of rows in registers, with blocks of the tokens.
-  static ECMV_GPU_DEVICE void multiply_together(const Elements& elements, const uint4 (&rows)[2 * kRowTiles][kLoads],
-                                                Pointer<const std::byte> slice, int col,
-                                                float (&sums)[kRowTiles][kTokenTiles][4]) {
+  // Rows in registers by blocks of the tokens.
+  static ECMV_GPU_DEVICE void multiply_by_warpgroup(const Elements& elements,
+                                                    const uint4 (&rows)[2 * kRowTiles][kLoads],
+                                                    Pointer<const std::byte> slice, int col,
+                                                    float (&sums)[kRowTiles][kTokenTiles][4]) {
     constexpr int kUnits = Elements::kCols / 4;  // of 16 columns, in a strip
     const Pointer<const std::byte> block = slice + col / kBlockCols * (8 * kTokenTiles * kBlockTokenBytes);
     const int first_unit = col % kBlockCols / kUnitCols;  // 0 where a step has several strips
@@ -218,9 +220,9 @@ struct TokenForm {
  private:
   // `tokens`: this step's columns; `offsets` from there.
   template <typename Scales>
-  static ECMV_GPU_DEVICE void multiply_alone(const Elements& elements, const uint4 (&rows)[2 * kRowTiles][kLoads],
-                                             Pointer<const std::byte> tokens, const int (&offsets)[kTokenTiles],
-                                             const Scales& scales, float (&sums)[kRowTiles][kTokenTiles][4]) {
+  static ECMV_GPU_DEVICE void multiply_by_warps(const Elements& elements, const uint4 (&rows)[2 * kRowTiles][kLoads],
+                                                Pointer<const std::byte> tokens, const int (&offsets)[kTokenTiles],
+                                                const Scales& scales, float (&sums)[kRowTiles][kTokenTiles][4]) {
     ECMV_GPU_UNROLL
     for (int strip = 0; strip < Elements::kStrips; ++strip) {
       uint4 chunks[2 * kRowTiles];

@@ -1,12 +1,13 @@
-// Y = W X for tokens of bf16 on matrix units, of rows of int8, f8 or bf16, or of what becomes numbers of bf16 in registers.
-// A thread block has some 16-row tiles, each of several lane groups (32 lanes, `parts`) that share its columns step by step.
-// What a lane multiplies it copies itself, asynchronously, to a ring of its own in shared memory and reads back, so that no
-// lane waits for another; the tokens of a slice of columns are copied by all lanes of the block, a slice ahead. What is left
-// at the end is one addition of the parts, and of the blocks that share rows.
+// Y = W X for tokens of bf16 on matrix units, of rows of int8, f8 or bf16, or of what becomes numbers of bf16 in
+// registers. A thread block has some 16-row tiles, each of several lane groups (32 lanes, `parts`) that share its
+// columns step by step. What a lane multiplies it copies itself, asynchronously, to a ring of its own in shared memory
+// and reads back, so that no lane waits for another; the tokens of a slice of columns are copied by all lanes of the
+// block, a slice ahead. What is left at the end is one addition of the parts, and of the blocks that share rows.
 #pragma once
 
 #include <algorithm>
 
+#include "backends/gpu/products/token_parts.h"
 #include "backends/gpu/products/token_pieces.h"
 #include "backends/gpu/products/token_shares.h"
 
@@ -21,12 +22,12 @@ struct TokenPlan {
   int token_bytes, slice_bytes, rings;
 };
 
-template <typename Elements, int kGroups, int kRowTiles, int kTokenTiles, int kAhead, int kResident, bool kTogether>
+template <typename Elements, int kGroups, int kRowTiles, int kTokenTiles, int kAhead, int kResident, bool kByWarpgroup>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matmul(Elements elements,
                                                                                    Pointer<const std::byte> w,
                                                                                    int64_t row_bytes, int cols,
                                                                                    Bf16Tokens tokens, TokenPlan plan) {
-  using Form = TokenForm<Elements, kGroups, kRowTiles, kTokenTiles, kAhead, kTogether>;
+  using Form = TokenForm<Elements, kGroups, kRowTiles, kTokenTiles, kAhead, kByWarpgroup>;
   using LaneGroup = typename Form::LaneGroup;
   constexpr int kCols = kStepCols<Elements>;
   const int lane = LaneGroup::lane(), group = LaneGroup::uniform(LaneGroup::group()), tile = group % plan.tiles,
@@ -42,7 +43,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
 
   const int slice_cols = plan.slice_steps * plan.parts * kCols, slices = (own_cols + slice_cols - 1) / slice_cols,
             end_col = first_col + own_cols;
-  const Pointer<std::byte> buffers = kTogether ? first_block(shared_memory()) : shared_memory();
+  const Pointer<std::byte> buffers = kByWarpgroup ? first_block(shared_memory()) : shared_memory();
   const Pointer<std::byte> ring = buffers + (plan.rings + group * (kAhead * Form::kStageBytes) + lane * kLaneBytes);
 
   if (works) rows.copy(ring, plan.parts);
@@ -140,29 +141,29 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
     for (int row = thread_index(); row < own_rows; row += Form::kThreads) y[row] = all[token * token_sums + row];
 }
 
-// A kernel's form: lane groups of a block, tiles of 16 rows that each has, steps that are under way, blocks that fit on a
-// multiprocessor, the most blocks that share rows, and whether four lane groups multiply together.
+// A kernel's form: lane groups of a block, tiles of 16 rows that each has, steps that are under way, blocks that fit on
+// a multiprocessor, the most blocks that share rows, and whether four lane groups multiply as a warpgroup.
 struct TokenPolicy : Policy {
   int groups, row_tiles, ahead, resident, shares;
-  bool together;
+  bool warpgroup;
   int rows() const { return kTileRows * row_tiles; }
 };
 
 // Tiles of eight tokens that a kernel for so many has.
-inline int token_tiles(int batch, bool together) { return batch <= 8 && !together ? 1 : batch <= 16 ? 2 : 8; }
+inline int token_tiles(int batch, bool warpgroup) { return batch <= 8 && !warpgroup ? 1 : batch <= 16 ? 2 : 8; }
 
 struct SizedPlan {
   TokenPlan plan;
   int64_t bytes;  // of shared memory; 0 where the batch does not fit
 };
 
-// Steps of a part that a slice is a multiple of: where lane groups multiply together it is whole blocks of 64 columns.
+// Steps of a part that a slice is a multiple of: for warpgroups it is whole blocks of 64 columns.
 template <typename Elements>
 int least_steps(const TokenPolicy& policy, int parts) {
-  return policy.together && parts * kStepCols<Elements> % kBlockCols != 0 ? kBlockCols / kStepCols<Elements> : 1;
+  return policy.warpgroup && parts * kStepCols<Elements> % kBlockCols != 0 ? kBlockCols / kStepCols<Elements> : 1;
 }
 
-// Of a plan: tiles, parts, shares and their columns, which no batch changes.
+// Those parts of a plan that no batch changes: tiles, parts, shares and their columns.
 template <typename Elements>
 TokenPlan divide_tokens(const TokenPolicy& policy, datasets::Shape shape, int compute_units) {
   const int64_t row_tiles = (shape.rows + policy.rows() - 1) / policy.rows(),
@@ -171,7 +172,7 @@ TokenPlan divide_tokens(const TokenPolicy& policy, datasets::Shape shape, int co
   TokenPlan plan{};
   plan.tiles =
       static_cast<int>(std::clamp<int64_t>((row_tiles * policy.shares + blocks - 1) / blocks, 1, policy.groups));
-  if (policy.together) plan.tiles = (plan.tiles + kWarpgroup - 1) / kWarpgroup * kWarpgroup;
+  if (policy.warpgroup) plan.tiles = (plan.tiles + kWarpgroup - 1) / kWarpgroup * kWarpgroup;
   plan.parts = policy.groups / plan.tiles;
   const int64_t row_blocks = (row_tiles + plan.tiles - 1) / plan.tiles,
                 most = std::clamp<int64_t>(blocks / row_blocks, 1, policy.shares),
@@ -182,9 +183,9 @@ TokenPlan divide_tokens(const TokenPolicy& policy, datasets::Shape shape, int co
   return plan;
 }
 
-// Slices as long as fit, for where one ends all lane groups wait for each other, but a quarter of the columns at most, for
-// nothing is multiplied before the first one is there (H200, 16384 columns, one token: 88 us a layer in one slice, 73 with
-// four tokens in two).
+// Slices as long as fit, for where one ends all lane groups wait for each other, but a quarter of the columns at most,
+// for nothing is multiplied before the first one is there (H200, 16384 columns, one token: 88 us a layer in one slice,
+// 73 with four tokens in two).
 template <typename Elements>
 SizedPlan token_plan(const TokenPolicy& policy, datasets::Shape shape, int batch, int compute_units,
                      int64_t shared_bytes) {
@@ -201,10 +202,10 @@ SizedPlan token_plan(const TokenPolicy& policy, datasets::Shape shape, int batch
     plan.slice_steps = (plan.slice_steps + least - 1) / least * least;
     const int slice_cols = plan.slice_steps * step_cols;
     plan.token_bytes = slice_cols * 2 + kTokenPadding<Elements>;
-    plan.slice_bytes = policy.together ? slice_cols / kBlockCols * 8 * token_tiles(batch, true) * kBlockTokenBytes
-                                       : batch * plan.token_bytes;
+    plan.slice_bytes = policy.warpgroup ? slice_cols / kBlockCols * 8 * token_tiles(batch, true) * kBlockTokenBytes
+                                        : batch * plan.token_bytes;
     plan.rings = 2 * plan.slice_bytes;
-    const int64_t bytes = std::max(plan.rings + rings, sums) + (policy.together ? kBlockAlignment : 0);
+    const int64_t bytes = std::max(plan.rings + rings, sums) + (policy.warpgroup ? kBlockAlignment : 0);
     if (bytes <= most) return {plan, bytes};
     if (plan.slice_steps <= least) return {};
   }
@@ -218,49 +219,40 @@ struct TokenRows {
 };
 
 // A bound product. A batch that does not fit is multiplied in halves.
-template <typename Elements, int kGroups, int kRowTiles, int kAhead, int kResident, bool kTogether>
+template <typename Elements, int kGroups, int kRowTiles, int kAhead, int kResident, bool kByWarpgroup>
 struct TokenProduct {
   Elements elements;
   TokenRows rows;
+  TokenParts<SizedPlan> parts;
   int compute_units;
-  int64_t shared_bytes;
   bool early;
 
-  int shares;
-
   void operator()(void* stream, const MatmulArgs& args) const {
-    int most = args.batch;
-    while (token_plan<Elements>(form(), rows.shape, most, compute_units, shared_bytes).bytes == 0)
-      most = (most + 1) / 2;
-    for (int first = 0; first < args.batch; first += most) {
-      Bf16Tokens tokens = bf16_tokens_of(args);
-      tokens.batch = std::min(most, args.batch - first);
-      tokens.x = args.x_bf16 + first * args.x_stride;
-      const SizedPlan sized = token_plan<Elements>(form(), rows.shape, tokens.batch, compute_units, shared_bytes);
+    parts.each([&](int first, int batch, const SizedPlan& sized) {
+      Bf16Tokens tokens = bf16_tokens_of(args, batch, first);
       float* const y = args.y + first * args.y_stride;
-      tokens.y = sized.plan.shares > 1 ? reinterpret_cast<float*>(args.scratch) : y;
-      if constexpr (kTogether)
+      if (sized.plan.shares > 1) tokens.y = reinterpret_cast<float*>(args.scratch);
+      if constexpr (kByWarpgroup)
         enqueue_token_blocks<Elements>(stream, tokens, rows.shape.cols, 8 * token_tiles(tokens.batch, true),
                                        args.scratch + share_scratch_bytes(sized.plan.shares, rows.shape.rows),
                                        compute_units, early);
-      switch (token_tiles(tokens.batch, kTogether)) {
+      switch (token_tiles(tokens.batch, kByWarpgroup)) {
         case 1:
-          if constexpr (!kTogether) start<1>(stream, tokens, sized);
+          if constexpr (!kByWarpgroup) start<1>(stream, tokens, sized);
           break;
         case 2: start<2>(stream, tokens, sized); break;
         default: start<8>(stream, tokens, sized);
       }
       enqueue_add_shares(stream, args.scratch, sized.plan.shares, tokens.batch * tokens.rows, y, compute_units, early);
-    }
+    });
   }
 
  private:
-  TokenPolicy form() const { return {{}, kGroups, kRowTiles, kAhead, kResident, shares, kTogether}; }
   template <int kTokenTiles>
   void start(void* stream, const Bf16Tokens& tokens, const SizedPlan& sized) const {
-    const int64_t block_rows = int64_t{sized.plan.tiles} * form().rows(),
+    const int64_t block_rows = int64_t{sized.plan.tiles} * kTileRows * kRowTiles,
                   row_blocks = (rows.shape.rows + block_rows - 1) / block_rows;
-    launch(token_matmul<Elements, kGroups, kRowTiles, kTokenTiles, kAhead, kResident, kTogether>,
+    launch(token_matmul<Elements, kGroups, kRowTiles, kTokenTiles, kAhead, kResident, kByWarpgroup>,
            {row_blocks * sized.plan.shares, kGroups * kTokenLanes, sized.bytes, early}, stream, elements, rows.first,
            rows.row_bytes, static_cast<int>(rows.shape.cols), tokens, sized.plan);
   }
@@ -280,30 +272,40 @@ std::string why_no_token_product(const TokenPolicy& policy, datasets::Shape shap
 }
 
 // The policies of a kernel for some elements; `with_form` of one of them is its product.
-// Lane groups, tiles of 16 rows of each, steps under way, blocks of a multiprocessor, shares, together.
-inline constexpr TokenPolicy kTokenPolicies[] = {
-    {{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},         {{"groups8_ahead6_fit2"}, 8, 1, 6, 2, 1, false},
-    {{"groups16_rows32_ahead3"}, 16, 2, 3, 1, 1, false},  {{"together16_rows32_ahead3_shares4"}, 16, 2, 3, 1, 4, true},
-    {{"together16_rows32_ahead3"}, 16, 2, 3, 1, 1, true}, {{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false},
-    {{"together8_ahead2_shares4"}, 8, 1, 2, 1, 4, true},  // fits 64 KiB
-};
+// Lane groups, tiles of 16 rows of each, steps under way, blocks of a multiprocessor, shares, whether four lane groups
+// are a warpgroup. What each wins is said for H100 and H200; the last of a list fit the 64 KiB of shared memory that
+// every supported device has.
+inline constexpr TokenPolicy kGroups16{{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},
+    kGroups16Rows32{{"groups16_rows32_ahead3"}, 16, 2, 3, 1, 1, false},
+    kWarpgroup16Rows32{{"warpgroup16_rows32_ahead3"}, 16, 2, 3, 1, 1, true},
+    kGroups4{{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false},
+    kWarpgroup8Shares4{{"warpgroup8_ahead2_shares4"}, 8, 1, 2, 1, 4, true};
+// A row of few columns is the first one's, most others the warpgroups'.
+inline constexpr TokenPolicy kF8TokenPolicies[] = {kGroups16, kGroups16Rows32, kWarpgroup16Rows32, kGroups4,
+                                                   kWarpgroup8Shares4};
+// Shared rows win with 64 tokens, the warpgroups alone most others.
+inline constexpr TokenPolicy kInt8TokenPolicies[] = {
+    kGroups16, kGroups16Rows32,   kWarpgroup16Rows32, {{"warpgroup16_rows32_ahead3_shares4"}, 16, 2, 3, 1, 4, true},
+    kGroups4,  kWarpgroup8Shares4};
+// Each of the first three is the fastest at some shape up to 16 tokens.
+inline constexpr TokenPolicy kBf16TokenPolicies[] = {
+    kGroups16,          kGroups16Rows32, {{"groups8_ahead6_fit2"}, 8, 1, 6, 2, 1, false},
+    kWarpgroup16Rows32, kGroups4,        kWarpgroup8Shares4};
 // For elements with scales of groups of columns, multiplied by each lane group alone.
-inline constexpr TokenPolicy kScaledTokenPolicies[] = {{{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},
-                                                       {{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false}};
+inline constexpr TokenPolicy kScaledTokenPolicies[] = {kGroups16, kGroups4};
 inline constexpr TokenPolicy kWideScaledTokenPolicies[] = {{{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
                                                            {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false}};
-// For elements of several loads a step.
+// For elements of several loads a step. Each of the first four is the fastest somewhere.
 inline constexpr TokenPolicy kWideTokenPolicies[] = {
     {{"groups16_ahead2"}, 16, 1, 2, 1, 1, false},
-    {{"together16_ahead1_shares2"}, 16, 1, 1, 1, 2, true},
-    {{"together16_ahead2_shares2"}, 16, 1, 2, 1, 2, true},
+    {{"warpgroup16_ahead1_shares2"}, 16, 1, 1, 1, 2, true},
+    {{"warpgroup16_ahead2_shares2"}, 16, 1, 2, 1, 2, true},
     {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
     {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false},
-    {{"together4_ahead1_shares2"}, 4, 1, 1, 1, 2, true},  // fits 64 KiB
 };
 
 template <const auto& kForms, typename Elements>
-BoundKernel bind_token_product(const Policy& policy, const Elements& elements, const TokenRows& rows,
+BoundKernel bind_token_product(const Policy& policy, const Elements& elements, const TokenRows& rows, int batch,
                                const DeviceInfo& device, const ProductRounding& more = {}) {
   return with_policy<kForms>(policy, [&](auto at) -> BoundKernel {
     constexpr const TokenPolicy& kForm = kForms[decltype(at)::value];
@@ -311,12 +313,15 @@ BoundKernel bind_token_product(const Policy& policy, const Elements& elements, c
                                                  : token_rounding(rows.shape.cols, kForm.groups + kForm.shares);
     rounding.more_roundings += more.more_roundings;
     rounding.offset = more.offset;
+    const auto parts = halved_token_parts(batch, [&](int tokens) {
+      return token_plan<Elements>(kForm, rows.shape, tokens, device.compute_units, device.shared_bytes);
+    });
     return {
-        TokenProduct<Elements, kForm.groups, kForm.row_tiles, kForm.ahead, kForm.resident, kForm.together>{
-            elements, rows, device.compute_units, device.shared_bytes, have_early_launches(device), kForm.shares},
+        TokenProduct<Elements, kForm.groups, kForm.row_tiles, kForm.ahead, kForm.resident, kForm.warpgroup>{
+            elements, rows, parts, device.compute_units, have_early_launches(device)},
         {.scratch_bytes = share_scratch_bytes(divide_tokens<Elements>(kForm, rows.shape, device.compute_units).shares,
                                               rows.shape.rows) +
-                          (kForm.together ? token_blocks_bytes(rows.shape.cols) : 0),
+                          (kForm.warpgroup ? token_blocks_bytes(rows.shape.cols) : 0),
          .rounding = rounding}};
   });
 }

@@ -1,7 +1,8 @@
-// Rows that lanes decode, as operands of products with tokens of bf16. A lane decodes a row, but the matrix unit wants a
-// row from four lanes; so a lane group writes what it decoded to a piece of shared memory of its own, 32 rows x 64 bytes,
-// and reads it back as operands. Blocks that do so have some groups of 32 rows, each of several lane groups (`parts`) with
-// columns of their own: number part * row_groups + row_group, so that those that multiply together have the same columns.
+// Rows that lanes decode, as operands of products with tokens of bf16. A lane decodes a row, but the matrix unit wants
+// a row from four lanes; so a lane group writes what it decoded to a piece of shared memory of its own, 32 rows x 64
+// bytes, and reads it back as operands. Blocks that do so have some groups of 32 rows, each of several lane groups
+// (`parts`) with columns of their own: number part * row_groups + row_group, so that those that multiply together have
+// the same columns.
 #pragma once
 
 #include "backends/gpu/products/token_form.h"
@@ -12,8 +13,8 @@ inline constexpr int kPieceRows = 32, kPieceRowBytes = 64, kPieceBytes = kPieceR
 // Numbers between one token's sums and the next one's.
 inline constexpr int kSumsPadding = 4;
 
-// Where 16 bytes of a row lie: those that eight lanes write at once, and those of one row that lanes read at once, lie in
-// different banks.
+// Where 16 bytes of a row lie: those that eight lanes write at once, and those of one row that lanes read at once, lie
+// in different banks.
 template <int kRowBytes>
 ECMV_GPU_DEVICE int place_in_piece(int row, int chunk) {
   static_assert(kRowBytes == 64 || kRowBytes == 128 || kRowBytes == 256);
@@ -56,7 +57,7 @@ struct TokenPiece {
                                          float (&sums)[2][kTokenTiles][4]) const {
     uint4 rows[4][1];
     load_rows(rows);
-    TokenForm<Elements, 16, 2, kTokenTiles, 1, true>::multiply_together(elements, rows, slice, col, sums);
+    TokenForm<Elements, 16, 2, kTokenTiles, 1, true>::multiply_by_warpgroup(elements, rows, slice, col, sums);
   }
 
  private:
@@ -75,9 +76,9 @@ struct PartOfRows {
   int64_t row_block;
 };
 
-// Adds up what the parts have summed, in their order, and stores it row by row. All threads of the block, which are done
-// with shared memory: the sums take its place, [parts, batch, rows of the block]. What lanes put at once is in different
-// banks.
+// Adds up what the parts have summed, in their order, and stores it row by row. All threads of the block, which are
+// done with shared memory: the sums take its place, [parts, batch, rows of the block]. What lanes put at once is in
+// different banks.
 template <int kTokenTiles>
 ECMV_GPU_DEVICE void store_piece_sums(const float (&sums)[2][kTokenTiles][4], const PartOfRows& of,
                                       const Bf16Tokens& tokens) {

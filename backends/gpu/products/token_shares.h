@@ -1,6 +1,6 @@
-// Products with tokens of which several thread blocks, the shares, take some of the columns each and more rows in return.
-// Each multiprocessor reads all tokens of its columns: with 64 tokens and 16384 columns 2 MB, 277 MB together on an
-// H200, as much as int8 weights of 16384 rows. Four shares read a quarter of that. What the shares sum up lies in
+// Products with tokens of which several thread blocks, the shares, take some of the columns each and more rows in
+// return. Each multiprocessor reads all tokens of its columns: with 64 tokens and 16384 columns 2 MB, 277 MB together
+// on an H200, as much as int8 weights of 16384 rows. Four shares read a quarter of that. What the shares sum up lies in
 // scratch [shares, batch, rows]; a launch behind the product adds it in the order of the shares.
 #pragma once
 
@@ -18,7 +18,8 @@ inline int64_t share_scratch_bytes(int shares, int64_t rows) {
 
 inline constexpr int kAddThreads = 256, kAddBlocks = 2048 / kAddThreads;  // of a multiprocessor
 
-// y[i] = sums[i] + sums[count + i] + ... for i < count, four at a time; those of four shares are loaded before they are added.
+// y[i] = sums[i] + sums[count + i] + ... for i < count, four at a time; those of four shares are loaded before they are
+// added.
 template <typename Four>
 ECMV_GPU_KERNEL void add_shares(Pointer<const float> sums, int shares, int64_t count, Pointer<float> y) {
   constexpr int kEach = static_cast<int>(sizeof(Four) / sizeof(float)), kAtOnce = 4;

@@ -1,6 +1,6 @@
 // Products of small matrices of bf16 by 32 lanes together, summed in float32: the matrix units of NVIDIA devices since
-// sm_80, elsewhere and in the emulator the same products by shuffles and multiply-adds. Products are exact. Matrix units
-// cut where they add, so sums are off by more than rounding would allow: token_rounding().
+// sm_80, elsewhere and in the emulator the same products by shuffles and multiply-adds. Products are exact. Matrix
+// units cut where they add, so sums are off by more than rounding would allow: token_rounding().
 #pragma once
 
 #include <bit>
@@ -10,8 +10,8 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// multiply_tokens() where matrix units have no bf16. On CUDA devices it is called: in line it made kernels of more than 35,000 lines of
-// PTX, and packed_outliers was not compiled for sm_75 within half an hour. So it takes 3 minutes.
+// multiply_tokens() where matrix units have no bf16. On CUDA devices it is called: in line it made kernels of more than
+// 35,000 lines of PTX, and packed_outliers was not compiled for sm_75 within half an hour. So it takes 3 minutes.
 #if defined(__HIP__) || defined(ECMV_GPU_EMULATOR)
 #define ECMV_GPU_SHUFFLED ECMV_GPU_DEVICE
 #else
@@ -80,9 +80,9 @@ ECMV_GPU_DEVICE uint32_t int8_numbers(uint32_t word, uint32_t exponents) {
 #endif
 }
 
-// Two fields of at most 7 bits, bytes 2 kPair and 2 kPair + 1 of a word, as the integers that they stand for, numbers of
-// bf16. `to_element` is what a field of 0 stands for less 128, twice: 0x4300 with a field below is 128 more than the field.
-// Exact where that and the integers have at most 8 bits.
+// Two fields of at most 7 bits, bytes 2 kPair and 2 kPair + 1 of a word, as the integers that they stand for, numbers
+// of bf16. `to_element` is what a field of 0 stands for less 128, twice: 0x4300 with a field below is 128 more than the
+// field. Exact where that and the integers have at most 8 bits.
 template <int kPair>
 ECMV_GPU_DEVICE uint32_t field_numbers(uint32_t word, uint32_t exponents, uint32_t to_element) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -102,9 +102,9 @@ inline uint32_t field_to_element(int lowest) {
   return half << 16 | half;
 }
 
-// Two numbers of f8 (e4m3) whose bits stand where bf16 has its own, the sign in bit 15 of a half, the exponent from bit 7
-// on, the mantissa in bits 6..4: read as bf16 they are 2^-120 times what they are, subnormal ones too. Exact; what f8 calls
-// NaN becomes 480.
+// Two numbers of f8 (e4m3) whose bits stand where bf16 has its own, the sign in bit 15 of a half, the exponent from bit
+// 7 on, the mantissa in bits 6..4: read as bf16 they are 2^-120 times what they are, subnormal ones too. Exact; what f8
+// calls NaN becomes 480.
 inline constexpr uint32_t kF8Raw = 0x80708070, kF8Exponents = 0x07800780;  // sign and mantissa; exponent
 ECMV_GPU_DEVICE uint32_t scaled_f8(uint32_t bits) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -131,14 +131,15 @@ struct Bf16Tokens {
   int batch;
   Pointer<const std::byte> blocks{};  // the tokens once more (token_copies.h), where lane groups multiply together
 };
-inline Bf16Tokens bf16_tokens_of(const MatmulArgs& args) {
-  return {args.x_bf16, args.x_stride, args.y, args.y_stride, args.batch};
+// `batch` tokens from `first` on.
+inline Bf16Tokens bf16_tokens_of(const MatmulArgs& args, int batch, int first = 0) {
+  return {args.x_bf16 + first * args.x_stride, args.x_stride, args.y + first * args.y_stride, args.y_stride, batch};
 }
 
 // The rounding of sums by multiply_tokens over at most `chain_cols` columns each, of which `parts` are added up
 // afterwards. Matrix units add 16 products at once since sm_90 and 8 before, and cut (Fasi, Higham, Mikaitis, Pranesh,
-// Numerical behavior of NVIDIA tensor cores, 2021; of Hopper: Li et al., FTTN, 2024). tests/kernels/products/matmul_test.cpp has
-// sums that lose the most.
+// Numerical behavior of NVIDIA tensor cores, 2021; of Hopper: Li et al., FTTN, 2024).
+// tests/kernels/products/matmul_test.cpp has sums that lose the most.
 inline ProductRounding token_rounding(int64_t chain_cols, int64_t parts) {
   return {.more_roundings = static_cast<int>(parts), .unit_cols = 8, .chain_cols = chain_cols};
 }

@@ -1,6 +1,7 @@
 // Products of small matrices of bf16 by four lane groups (a warpgroup) together: A [64, 16] in their registers, 16 rows
-// each, B [16, 8 kTokenTiles] in shared memory, sums in float32. The matrix units of sm_90a ("wgmma") read B themselves,
-// once for all four, and multiply twice as fast as those of one lane group (token_units.h), which do it elsewhere.
+// each, B [16, 8 kTokenTiles] in shared memory, sums in float32. The matrix units of sm_90a ("wgmma") read B
+// themselves, once for all four, and multiply twice as fast as those of one lane group (token_units.h), which do it
+// elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -45,10 +46,10 @@ ECMV_GPU_DEVICE void order_before_units() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
-// Before products, once the registers of A and C are as they shall be; behind products; until they are done. Units read the
-// registers of A long after the instruction, and nvcc takes them as free where a loop begins again: whoever multiplies waits
-// before the end of the loop's body. (H200, without that: of raw_bf16 one row in nine was wrong, each where the next step's
-// rows had been loaded into registers that were still read.)
+// Before products, once the registers of A and C are as they shall be; behind products; until they are done. Units read
+// the registers of A long after the instruction, and nvcc takes them as free where a loop begins again: whoever
+// multiplies waits before the end of the loop's body. (H200, without that: of raw_bf16 one row in nine was wrong, each
+// where the next step's rows had been loaded into registers that were still read.)
 ECMV_GPU_DEVICE void begin_products() {
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -78,8 +79,8 @@ class SharedBlocks {
   }
   ECMV_GPU_DEVICE Pointer<const std::byte> first() const { return first_; }
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
-  // Of 16 columns of the block that is `bytes` further. Address, (unused), bytes from eight tokens to the next eight, all in
-  // 16; parts change places over 128 bytes.
+  // Describes 16 columns of the block that is `bytes` further: the address and the bytes from eight tokens to the next
+  // eight, both in units of 16; parts change places over 128 bytes.
   ECMV_GPU_DEVICE uint64_t descriptor(int bytes, int unit) const {
     constexpr uint64_t kHigh = uint64_t{1} << 30 | kBlockAlignment / 16;
     return kHigh << 32 | (low_ + static_cast<uint32_t>(bytes + unit * 2 * kUnitCols) / 16);
@@ -93,8 +94,8 @@ class SharedBlocks {
 #endif
 };
 
-// C += A B, by all four lane groups: `a` as for multiply_tokens, B the columns 16 `unit` to 16 `unit` + 15 of the block `bytes`
-// further than the first, sums[k] as of multiply_tokens for tokens 8 k to 8 k + 7.
+// C += A B, by all four lane groups: `a` as for multiply_tokens, B the columns 16 `unit` to 16 `unit` + 15 of the block
+// `bytes` further than the first, sums[k] as of multiply_tokens for tokens 8 k to 8 k + 7.
 template <int kTokenTiles>
 ECMV_GPU_DEVICE void multiply_block(uint4 a, const SharedBlocks& blocks, int bytes, int unit,
                                     float (&c)[kTokenTiles][4]) {

@@ -1,7 +1,7 @@
 // The quad coder of MatVANS with its 7-bit model: what the layouts ans_warp_rows and ans_warp_stripes share. 32 ANS
 // coders (64-bit states, 32-bit words) take turns on quads of four symbols and draw their words from one queue. The
 // layouts differ only in which quad belongs to which coder, and that is a matter of three strides (QuadLayout).
-// The method and the stored bytes are those of the MatVANS white paper (Ludwig, Bamler); a drawing is in the README of
+// Method and stored bytes are from the MatVANS white paper (Ludwig, Bamler); a drawing is in the README of
 // ans_warp_rows.
 #pragma once
 
@@ -41,6 +41,7 @@ struct QuadLayout {
   int64_t chunks = 0;      // chunks of 32 quads in a queue
   int64_t queue_stride = 0, chunk_stride = 0, lane_stride = 0;
 };
+using QuadLayoutOf = QuadLayout (*)(datasets::Shape);  // of a [rows, cols] matrix
 
 // Where word j of a queue is stored, in words from the start of the queue's groups. Word 63 is followed by the 64 words
 // of the states; inside a group the words are transposed, so that a lane's four lie side by side.

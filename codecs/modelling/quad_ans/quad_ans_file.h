@@ -10,9 +10,6 @@
 
 namespace ecmv::codecs::modelling {
 
-// The layout of a [rows, cols] matrix.
-using QuadLayoutOf = QuadLayout (*)(datasets::Shape);
-
 bool recognises_quad_file(std::span<const std::byte> bytes, QuadLayoutOf layout_of);
 
 // All layers are square with the initial vector's size. Throws MalformedStream; every layer has then been decoded once,

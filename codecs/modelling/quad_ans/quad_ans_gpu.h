@@ -1,15 +1,16 @@
 // The quad coder of MatVANS on a GPU, for the layouts ans_warp_rows and ans_warp_stripes: a group of 32 lanes decodes a
 // queue, a lane a coder. QuadQueue is the group's buffer: one coalesced load brings 128 words, 4 a lane, and the lanes
-// that need a word find theirs by ballot and prefix count. The tables of the model lie in the registers of the group
-// and are read through shuffles as in the paper (QuadRegisterTables), or in shared memory, a copy a lane so that no two
-// lanes meet in a bank (QuadSharedTable). Groups of one wave share nothing, so that on waves of 64 they may diverge.
-// Source: MatVANS white paper (Ludwig, Bamler), 3.2.
+// that need a word find theirs by ballot and prefix count. The tables of the model lie in shared memory, a copy a lane
+// so that no two lanes meet in a bank. Groups of one wave share nothing, so that on waves of 64 they may diverge.
+// Source: MatVANS white paper (Ludwig, Bamler), 3.2, whose kernels keep the tables in the registers of a group and read
+// them by shuffles: never within 8 % of this one on an H200.
 #pragma once
 
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/products/requantise.h"
 #include "codecs/compressed_matrix.h"
 #include "codecs/modelling/quad_ans/quad_ans.h"
+#include "codecs/modelling/sections_gpu.h"
 
 namespace ecmv::codecs::modelling::ECMV_GPU_NAMESPACE {
 namespace gpu = backends::ECMV_GPU_NAMESPACE;
@@ -115,40 +116,8 @@ struct QuadSlots {
   uint32_t prob[4], position[4];
 };
 
-// 128 bytes in 32 registers: byte (slot & 3) of the word in lane slot >> 2.
-class QuadRegisterTables {
- public:
-  static constexpr int64_t kSharedBytes = 0;
-
-  ECMV_GPU_DEVICE explicit QuadRegisterTables(const QuadStream& stream) {
-    const int lane = QuadGroup::lane();
-    symbol_ = gpu::load_shared_by_many(stream.symbol + lane);
-    prob_ = gpu::load_shared_by_many(stream.prob + lane);
-    // Slot minus first slot, four bytes at once: no byte borrows.
-    position_ = 0x03020100u + 0x04040404u * static_cast<uint32_t>(lane) - gpu::load_shared_by_many(stream.cum + lane);
-  }
-
-  ECMV_GPU_DEVICE QuadSlots look_up(uint32_t low) const {
-    QuadSlots slots;
-    slots.symbols = 0;
-    ECMV_GPU_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const int source = static_cast<int>(low >> (kQuadModelBits * i + 2));  // modulo 32: the slot's upper five bits
-      const uint32_t selector = (low >> (kQuadModelBits * i) & 3) | 0x4440;  // one byte, the others zero
-      slots.symbols += gpu::byte_permute(QuadGroup::shuffle(symbol_, source), 0, selector) << (8 * i);
-      slots.prob[i] = gpu::byte_permute(QuadGroup::shuffle(prob_, source), 0, selector);
-      slots.position[i] = gpu::byte_permute(QuadGroup::shuffle(position_, source), 0, selector);
-    }
-    return slots;
-  }
-
- private:
-  uint32_t symbol_, prob_, position_;
-};
-
 // An entry a slot: prob | position << 8 | symbol << 16. Copy l of the 32 is lane l's, in a bank of its own: one access
-// a slot instead of three shuffles, and shuffles go through the same pipe. The table is the first thing in shared
-// memory.
+// a slot instead of three shuffles, which go through the same pipe. The table is the first thing in shared memory.
 class QuadSharedTable {
  public:
   static constexpr int64_t kSharedBytes = int64_t{kQuadSlots} * kQuadFormatLanes * 4;
@@ -198,15 +167,16 @@ class QuadSharedTable {
 };
 
 // Calls sink(chunk, symbols) for every chunk of a queue that has begun, each lane with the four symbols of its coder.
-template <typename Tables, int kAhead, typename Sink>
-ECMV_GPU_DEVICE void for_each_quad(int chunks, const Tables& tables, QuadQueue<kAhead>& words, const Sink& sink) {
+template <int kAhead, typename Sink>
+ECMV_GPU_DEVICE void for_each_quad(int chunks, const QuadSharedTable& table, QuadQueue<kAhead>& words,
+                                   const Sink& sink) {
   uint32_t low = words.low, high = words.high;
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const bool refill = high == 0;
     const uint32_t word = words.take(refill);
     high = refill ? low : high;
     low = refill ? word : low;
-    const QuadSlots s = tables.look_up(low);
+    const QuadSlots s = table.look_up(low);
     // One step with the product of the four probabilities is shorter than four with 64 bits each.
     const uint32_t prob01 = s.prob[0] * s.prob[1], prob = prob01 * (s.prob[2] * s.prob[3]);
     const uint32_t position =
@@ -221,45 +191,89 @@ ECMV_GPU_DEVICE void for_each_quad(int chunks, const Tables& tables, QuadQueue<k
 
 inline constexpr int kQuadMostWaves = 16;  // of a block
 
-struct QuadWavePolicy : backends::Policy {
-  int waves;  // of a block
-};
-inline constexpr QuadWavePolicy kQuadWavePolicies[] = {{{"waves4"}, 4}, {{"waves8"}, 8}, {{"waves16"}, 16}};
+// The kernels of a layout, a group a queue. `Layout` has
+//   kResidentWaves, waves that must fit on a multiprocessor,
+//   kGroupsAhead, groups of words on their way,
+//   multiply(stream, table, words, queue, x, epilogue) and decode(stream, table, words, queue, out): a begun queue.
+template <typename Layout, typename Work>
+ECMV_GPU_DEVICE void with_queue(const QuadStream& stream, const Work& work) {
+  const int64_t queue = gpu::block_index() * (gpu::block_size() / QuadGroup::size()) + QuadGroup::group();
+  QuadQueue<Layout::kGroupsAhead> words;
+  if (queue < stream.queues) words.begin(stream, queue);
+  const QuadSharedTable table(stream);
+  if (queue < stream.queues) work(table, words, queue);
+}
 
-// What all launches for a matrix have in common: a block and grid that give each group a queue.
-struct QuadLaunch {
+template <typename Layout>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kQuadMostWaves* gpu::kLargestWave,
+                                Layout::kResidentWaves / kQuadMostWaves) void quad_matvec(QuadStream stream,
+                                                                                          gpu::Pointer<const int8_t> x,
+                                                                                          gpu::Epilogue epilogue) {
+  with_queue<Layout>(stream, [&](const auto& table, auto& words, int64_t queue) {
+    Layout::multiply(stream, table, words, queue, gpu::cast<const int32_t>(x), epilogue);
+  });
+}
+
+template <typename Layout>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kQuadMostWaves* gpu::kLargestWave,
+                                Layout::kResidentWaves / kQuadMostWaves) void quad_decode(QuadStream stream,
+                                                                                          gpu::Pointer<int8_t> out) {
+  with_queue<Layout>(stream, [&](const auto& table, auto& words, int64_t queue) {
+    Layout::decode(stream, table, words, queue, gpu::cast<uint32_t>(out));
+  });
+}
+
+// A block and grid that give each group a queue.
+inline gpu::LaunchShape quad_shape(const backends::Policy& policy, const QuadLayout& layout,
+                                   const backends::Place& place) {
+  const int block = policy.as<WavePolicy>().waves * place.device().wave_size, queues = block / kQuadFormatLanes;
+  return {(layout.queues + queues - 1) / queues, block, QuadSharedTable::kSharedBytes};
+}
+
+template <typename Layout>
+struct QuadDecode {
   gpu::LaunchShape shape;
   QuadStream quads;
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    gpu::launch(quad_decode<Layout>, shape, stream, quads, reinterpret_cast<int8_t*>(args.out));
+  }
 };
 
-template <typename Tables>
-QuadLaunch quad_launch(const backends::Policy& policy, const CompressedView& compressed, const QuadLayout& layout,
-                       const backends::Place& place) {
-  const int block = policy.as<QuadWavePolicy>().waves * place.device().wave_size, queues = block / kQuadFormatLanes;
-  return {{(layout.queues + queues - 1) / queues, block, Tables::kSharedBytes}, quad_stream(compressed, layout)};
+template <typename Layout>
+struct QuadMultiply {
+  gpu::LaunchShape shape;
+  QuadStream quads;
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    gpu::launch(quad_matvec<Layout>, shape, stream, quads, args.x, gpu::epilogue_of(args));
+  }
+};
+
+// `Bound` is a QuadDecode or a QuadMultiply.
+template <typename Bound, QuadLayoutOf kLayoutOf>
+backends::BoundKernel bind_quads(const backends::Policy& policy, backends::Layers layers, int, backends::Place& place) {
+  const CompressedView& matrix = *layers[0].matrix;
+  const QuadLayout layout = kLayoutOf(matrix.shape);
+  return {Bound{quad_shape(policy, layout, place), quad_stream(matrix, layout)}, {.requantises = true}};
 }
 
-// A layout's kernels, bound.
-struct QuadDecode {
-  QuadLaunch bound;
-  void (*kernel)(QuadStream, gpu::Pointer<int8_t> decoded);
-  void operator()(void* stream, const backends::DecodeArgs& args) const {
-    gpu::launch(kernel, bound.shape, stream, bound.quads, reinterpret_cast<int8_t*>(args.out));
-  }
-};
-
-struct QuadMultiply {
-  QuadLaunch bound;
-  void (*kernel)(QuadStream, gpu::Pointer<const int8_t> x, gpu::Epilogue);
-  void operator()(void* stream, const backends::MatvecArgs& args) const {
-    gpu::launch(kernel, bound.shape, stream, bound.quads, args.x, gpu::epilogue_of(args));
-  }
-};
-
-// A chunk is counted in 32 bits inside the kernels.
 inline std::string refuses_quad_kernel(const CompressedView& matrix, const backends::DeviceInfo&,
                                        const backends::Policy&) {
-  return matrix.shape.cols < (int64_t{1} << 30) ? "" : "The kernel counts columns in 32 bits: at most 2^30 of them.";
+  return refuses_cols(matrix.shape);
 }
+
+// The kernels of a layout on GPUs.
+template <typename Layout, QuadLayoutOf kLayoutOf, const auto& kPolicies>
+inline constexpr backends::Kernel kQuadKernels[] = {
+    {.op = backends::Op::decode,
+     .variant = "shared_table",
+     .policies = kPolicies,
+     .refuses = refuses_quad_kernel,
+     .bind = bind_quads<QuadDecode<Layout>, kLayoutOf>},
+    {.op = backends::Op::matvec,
+     .variant = "shared_table",
+     .policies = kPolicies,
+     .refuses = refuses_quad_kernel,
+     .bind = bind_quads<QuadMultiply<Layout>, kLayoutOf>},
+};
 
 }  // namespace ecmv::codecs::modelling::ECMV_GPU_NAMESPACE

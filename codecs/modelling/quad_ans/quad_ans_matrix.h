@@ -22,8 +22,6 @@ struct QuadPolicy : backends::Policy {
   int queues;
 };
 
-using QuadLayoutOf = QuadLayout (*)(datasets::Shape);
-
 inline QuadMatrix quad_matrix(const CompressedView& compressed, QuadLayoutOf layout_of) {
   const auto bytes_of = [&](QuadSection section) { return compressed.sections[section].bytes; };
   return {

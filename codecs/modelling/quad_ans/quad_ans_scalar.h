@@ -64,7 +64,7 @@ inline int32_t quad_dot(uint32_t symbols, const int8_t* x) {
 
 // `Body` holds a QuadMatrix and nothing else. A block is the rows of a queue.
 template <typename Body, QuadLayoutOf kLayoutOf, int64_t kQueueRows>
-backends::BoundKernel bind_quads(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_quads(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   return {Body{quad_matrix(*layers[0].matrix, kLayoutOf)}, {.rows_per_block = kQueueRows}};
 }
 

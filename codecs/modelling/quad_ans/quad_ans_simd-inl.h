@@ -270,7 +270,7 @@ struct BoundQuads {
   void operator()(void*, const Args& args) const { run(matrix, ahead, args); }
 };
 
-// `Args` are those of the op; kPolicies are QuadPolicy.
+// `Args` belong to the op; kPolicies are QuadPolicy.
 template <class Args, class Loops, const auto& kPolicies>
 backends::BoundKernel BindQuads(const backends::Policy& policy, const QuadMatrix& matrix) {
   using Run = decltype(BoundQuads<Args>::run);

@@ -13,7 +13,7 @@ from .metrics import METRICS, Metric
 from .records import read_bandwidths, read_records, read_runs
 
 __all__ = [
-    "METRICS", "CompressedMatrix", "Error", "Failed", "Incorrect", "InvalidArgument", "Metric", "OutOfMemory", "Refused",
-    "Sizes", "Unavailable", "advise", "codecs", "encode", "load_codec_library", "read_bandwidths", "read_records",
-    "read_runs", "version",
+    "METRICS", "CompressedMatrix", "Error", "Failed", "Incorrect", "InvalidArgument", "Metric", "OutOfMemory",
+    "Refused", "Sizes", "Unavailable", "advise", "codecs", "encode", "load_codec_library", "read_bandwidths",
+    "read_records", "read_runs", "version",
 ]

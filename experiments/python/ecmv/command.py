@@ -8,9 +8,9 @@ from .errors import Failed, InvalidArgument, Unavailable
 
 
 def advise(path, *arguments):
-    """What each format would store of the weights in `path`, which codec is the fastest at that size, and what to expect.
+    """The bytes that each format would store for the weights in `path`, the fastest codec at that size, and its speed.
 
-    It is what `ecmv advise PATH --json` says, parsed; `arguments` are further words of that command line.
+    It is the output of `ecmv advise PATH --json`, parsed; `arguments` are further words of that command line.
     """
     return _run("advise", str(path), *map(str, arguments), "--json")
 

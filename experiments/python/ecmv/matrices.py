@@ -20,12 +20,12 @@ _BYTES = {"f8_e5m2": 1, "f8_e4m3": 1, "bf16": 2, "f16": 2}
 _MOST_TOKENS = 64
 
 Sizes = collections.namedtuple("Sizes", "payload table index scale padding stored bits_per_element")
-Sizes.__doc__ = """What is stored, in bytes. payload + table + index + scale = stored, every byte that a product may read;
-padding is how much of them carries nothing. bits_per_element is 8 * stored / elements."""
+Sizes.__doc__ = """Stored bytes: payload + table + index + scale = stored, every byte a product may read; padding is
+how many of them carry nothing. bits_per_element is 8 * stored / elements."""
 
 
 def version():
-    """Of the library that was found: "0.1.0"."""
+    """The version of the library that was found: "0.1.0"."""
     return library.functions().ecmv_version().decode()
 
 
@@ -45,8 +45,8 @@ def load_codec_library(file):
 def encode(array, codec, type=None, **settings):
     """Encodes a matrix, [rows, cols], with a codec and its settings: encode(w, "rans", lanes=32).
 
-    `type` says what the elements are where NumPy has no type for it: "bf16" of uint16, "f8_e4m3" and "f8_e5m2" of uint8.
-    What was encoded is decoded again and compared before it is given out.
+    `type` names the type of the elements where NumPy has none: "bf16" of uint16, "f8_e4m3" and "f8_e5m2" of uint8.
+    The matrix is decoded again and compared before it is given out.
     """
     array = np.asarray(array)
     if array.ndim != 2:
@@ -118,8 +118,8 @@ class CompressedMatrix:
         elif x.dtype.name in ("float32", "float16", "bfloat16"):
             results = self._multiply_float(tokens.astype(np.float32), backend, threads, device)
         else:
-            raise InvalidArgument(f"Products take x of int8 or float32, not {x.dtype}: convert it, so that what is lost "
-                                  "is seen.")
+            raise InvalidArgument(f"Products take x of int8 or float32, not {x.dtype}: convert it, so that what is "
+                                  "lost is seen.")
         return results[0] if x.ndim == 1 else np.ascontiguousarray(results.T)
 
     __matmul__ = multiply

@@ -173,7 +173,8 @@ METRICS = {
     "us_per_pass": Metric("µs a pass", "µs", "lower", "1e6 * median pass time",
                           lambda r, c: 1e6 * number(r, "time", "median_s") if is_timed(r) else NAN),
     "weight_bytes_per_token": Metric("weight bytes/token", "B", "lower", "stored bytes / batch",
-                                     of_product(lambda r: stored_bytes(r) / batch_of(r) if stored_bytes(r) > 0 else NAN)),
+                                     of_product(lambda r: stored_bytes(r) / batch_of(r)
+                                                if stored_bytes(r) > 0 else NAN)),
     "ns_per_element": Metric("ns/element", "ns", "lower", "1e9 * median pass time / elements",
                              lambda r, c: over(1e9, elements_per_s(r))),
     "stored_bytes_per_s": Metric("stored bytes/s", "B/s", "higher", "stored bytes / median pass time",
@@ -211,7 +212,8 @@ METRICS = {
                            roof_speedup),
     "bandwidth_fraction": Metric("of read bandwidth", "1", "higher", "stored bytes/s / measured read bandwidth",
                                  lambda r, c: over(stored_bytes_per_s(r), read_bytes_per_s(c))),
-    "roof_elements_per_s": Metric("memory roof", "1/s", "higher", "8 * measured read bandwidth / stored bits per element",
+    "roof_elements_per_s": Metric("memory roof", "1/s", "higher",
+                                  "8 * measured read bandwidth / stored bits per element",
                                   lambda r, c: over(8.0 * read_bytes_per_s(c), bits_per_element(r))),
     "predicted_s": Metric("predicted pass time", "s", "lower", "stored bytes / measured read bandwidth", predicted_s),
     "measured_over_predicted": Metric("measured / predicted", "1", "lower",
@@ -223,6 +225,7 @@ METRICS = {
                                                break_even),
     "elements_per_clock_and_unit": Metric("elements a clock and compute unit", "1", "higher",
                                           "elements/s / (clock * compute units)", elements_per_clock_and_unit),
-    "exchange_share": Metric("exchange share", "1", "lower", "median exchange alone / median pass time", exchange_share),
+    "exchange_share": Metric("exchange share", "1", "lower", "median exchange alone / median pass time",
+                             exchange_share),
     "product_alone_s": Metric("product alone", "s", "lower", "median product alone", product_alone_s),
 }

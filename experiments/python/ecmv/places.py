@@ -10,7 +10,7 @@ from .errors import Unavailable
 
 
 def command():
-    """The program ecmv: ECMV_COMMAND, else the one on the PATH, else that of the installation that the library is of."""
+    """The program ecmv: ECMV_COMMAND, else the one on the PATH, else the one installed with the library."""
     named = os.environ.get("ECMV_COMMAND")
     if named:
         return named
@@ -27,7 +27,7 @@ def command():
 
 
 def library():
-    """libecmv.so: ECMV_LIBRARY, else beside the command on the PATH, in this Python's prefix, or where the system looks."""
+    """libecmv.so: ECMV_LIBRARY, else beside the command on the PATH, in this Python's prefix, or by the loader."""
     named = os.environ.get("ECMV_LIBRARY")
     if named:
         return named
@@ -36,8 +36,8 @@ def library():
     known = ctypes.util.find_library("ecmv")
     if known:
         return known
-    raise Unavailable("The library libecmv.so was not found: install it (make install PREFIX=DIR) and put DIR/bin on the "
-                      "PATH, or name the file in ECMV_LIBRARY.")
+    raise Unavailable("The library libecmv.so was not found: install it (make install PREFIX=DIR) and put DIR/bin on "
+                      "the PATH, or name the file in ECMV_LIBRARY.")
 
 
 def _libraries():

@@ -1,4 +1,4 @@
-"""Records (JSON Lines, reports/README.md) as data frames. Columns have the names of the results.csv of `ecmv report`."""
+"""Records (JSON Lines, reports/README.md) as data frames, with the column names of `ecmv report`'s results.csv."""
 
 import json
 import math
@@ -91,7 +91,8 @@ def _is_disturbed(record):
     time = part(record, "time")
     samples = time.get("samples_s") or []
     marked = set(time.get("disturbed_samples") or []) | set(time.get("unsteady_samples") or [])
-    busy = number(record, "kernel", "compute_units", 0) == 0 and samples and number(record, "host", "other_cores") > 0.25
+    on_cpu = number(record, "kernel", "compute_units", 0) == 0
+    busy = on_cpu and samples and number(record, "host", "other_cores") > 0.25
     return bool(10 * len(marked) > len(samples) or busy)
 
 
@@ -108,7 +109,8 @@ def _row(record, context):
         "activations": kernel.get("activations", "f32") if op_of(record) in ("matmul", "step") else "",
         "backend": kernel.get("backend"), "device": kernel.get("device"),
         "threads": _positive(number(record, "kernel", "threads", 0)), "variant": kernel.get("variant"),
-        "tuning": kernel.get("tuning"), "simd_target": kernel.get("simd_target"), "launch": kernel.get("launch", ""),
+        "policy": kernel.get("policy", kernel.get("tuning")), "simd_target": kernel.get("simd_target"),
+        "launch": kernel.get("launch", ""),
         "unfused": bool(kernel.get("unfused", False)), "cache": time.get("cache"), "disturbed": _is_disturbed(record),
         "stored_bytes": _positive(number(record, "size", "stored_bytes", 0)),
         "elements": _positive(number(record, "time", "elements", 0)), "samples": _positive(len(samples)),

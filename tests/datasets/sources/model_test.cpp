@@ -158,8 +158,8 @@ TEST_CASE("layers are joined where all of them follow each other, of one width a
 
 TEST_CASE("a config.json is refused where its shapes would be made up, and a folder of weights is no shape") {
   const auto config = [](const std::string& more) {
-    return R"({"hidden_size":64,"intermediate_size":128,"num_attention_heads":4,"num_hidden_layers":2,)"
-           R"("vocab_size":100)" +
+    return R"({"hidden_size":64,"intermediate_size":128,"num_attention_heads":4,)"
+           R"("num_hidden_layers":2,"vocab_size":100)" +
            more + "}";
   };
   CHECK(parse_model_config(config(R"(,"head_dim":null)")).head_dim == 16);

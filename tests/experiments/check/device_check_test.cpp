@@ -54,8 +54,10 @@ class DeviceWithoutRoom final : public backends::Device {
   const backends::DeviceInfo& info() const override { return device_.info(); }
   std::string_view memory() const override { return device_.memory(); }
   void select() override { device_.select(); }
-  std::unique_ptr<backends::UploadedMatrix> upload(const backends::CompressedMatrix& matrix) override {
-    return device_.upload(matrix);
+  std::vector<std::unique_ptr<backends::UploadedMatrix>> upload_layer(std::span<const backends::CompressedMatrix> parts,
+                                                                      const backends::LayerSplit& split,
+                                                                      size_t copies) override {
+    return device_.upload_layer(parts, split, copies);
   }
   std::unique_ptr<backends::Executor> executor(bool graph) override { return device_.executor(graph); }
   std::vector<double> time_reads(int64_t bytes, int times) override { return device_.time_reads(bytes, times); }
@@ -129,7 +131,7 @@ struct Decoding {
     for (const auto& upload : *uploads) plan.layers.push_back(upload.get());
     auto watched = std::make_unique<WatchedPass>(backends::prepare(device, plan));
     pass = watched.get();
-    one.kernel.op = backends::Op::decode;
+    one.kernel.task = Task::decode;
     one.kernel.backend = "emulator";
     admitted = {.one = &one, .device = &device, .upload = uploads, .pass = std::move(watched)};
     admitted.reference.matrices = matrices;

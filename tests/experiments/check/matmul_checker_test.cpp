@@ -20,43 +20,41 @@ using reports::Status;
 namespace {
 
 // Each is right but for one thing.
-void tokens_wrongly(const Stored& stored, const MatmulArgs& args) {
-  multiply_tokens(stored, args);
-  if (args.rows.begin == 0) args.y[(args.batch - 1) * args.y_stride + 2] += 1;
+void tokens_wrongly(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
+  if (args.rows.begin == 0) args.y[(batch - 1) * args.y_stride + 2] += 1;
 }
-void tokens_all_but_one(const Stored& stored, const MatmulArgs& args) {
-  MatmulArgs less = args;
-  less.batch = args.batch - 1;
-  multiply_tokens(stored, less);
+void tokens_all_but_one(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch - 1);
 }
-void tokens_beyond_the_end(const Stored& stored, const MatmulArgs& args) {
-  multiply_tokens(stored, args);
-  if (args.rows.end == stored.shape.rows) args.y[args.batch * args.y_stride] = 1;
+void tokens_beyond_the_end(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
+  if (args.rows.end == stored.shape.rows) args.y[batch * args.y_stride] = 1;
 }
-void scribble_on_tokens(const Stored& stored, const MatmulArgs& args) {
-  multiply_tokens(stored, args);
+void scribble_on_tokens(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
   const_cast<float*>(args.x)[0] = 0.5f;
 }
-void scribble_past_tokens(const Stored& stored, const MatmulArgs& args) {
-  multiply_tokens(stored, args);
+void scribble_past_tokens(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
   const_cast<float*>(args.x)[args.x_stride - 1] = 0.5f;
 }
-void tokens_wrongly_later(const Stored& stored, const MatmulArgs& args) {
-  multiply_tokens(stored, args);
+void tokens_wrongly_later(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
   if (args.rows.begin == 0 && ++calls_made > right_calls) args.y[0] += 1;
 }
-void tokens_rounded(const Stored& stored, const MatmulArgs& args) {
-  multiply_tokens(stored, args);
-  for (int64_t i = 0; i < args.batch * args.y_stride; ++i) args.y[i] *= 1.0001f;
+void tokens_rounded(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
+  for (int64_t i = 0; i < batch * args.y_stride; ++i) args.y[i] *= 1.0001f;
 }
-void one_weight_wrongly(const Stored& stored, const MatmulArgs& args) {  // by 1, in row 2
-  multiply_tokens(stored, args);
-  for (int token = 0; token < args.batch && args.rows.begin == 0; ++token)
+void one_weight_wrongly(const Stored& stored, const MatmulArgs& args, int batch) {  // by 1, in row 2
+  multiply_tokens(stored, args, batch);
+  for (int token = 0; token < batch && args.rows.begin == 0; ++token)
     args.y[token * args.y_stride + 2] += args.x[token * args.x_stride + 77];
 }
-backends::BoundKernel bind_rounding_much(const backends::Policy& policy, std::span<const backends::Layer> layers,
+backends::BoundKernel bind_rounding_much(const backends::Policy& policy, backends::Layers layers, int batch,
                                          backends::Place& place) {
-  backends::BoundKernel bound = bind<tokens_rounded>(policy, layers, place);
+  backends::BoundKernel bound = bind<tokens_rounded>(policy, layers, batch, place);
   bound.facts.rounding.narrowing = 1e-4;
   return bound;
 }
@@ -117,7 +115,7 @@ TEST_CASE("float products that break a promise are incorrect, with row, token an
   expect(run(make_codec(), {make_kernel<tokens_all_but_one>()}), Status::incorrect, "nan instead of");
   expect(run(make_codec(), {make_kernel<scribble_on_tokens>()}), Status::incorrect, "");
   calls_made = 0;
-  right_calls = 3;  // those of tier 2a
+  right_calls = 3;  // tier 2a
   expect(run(make_codec(), {make_kernel<tokens_wrongly_later>()}), Status::incorrect, "layer 0: row 0, token 0");
 #if !defined(__SANITIZE_ADDRESS__)  // which ends the process at the write itself
   expect(run(make_codec(), {make_kernel<tokens_beyond_the_end>()}), Status::incorrect,

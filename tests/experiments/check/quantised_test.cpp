@@ -25,8 +25,8 @@ namespace {
 
 constexpr int64_t kRows = 24, kCols = 200, kLayers = 2;
 
-void one_row_wrongly(const Stored& stored, const MatmulArgs& args) {
-  multiply_tokens(stored, args);
+void one_row_wrongly(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
   if (args.rows.begin == 0) args.y[3] *= 1.001f;
 }
 
@@ -244,7 +244,7 @@ constexpr const char* kNoEmulator = "there is no emulator plugin beside this tes
 
 TEST_CASE("emulated GPUs apply scales of tensors and rows, and say what they do not", "[emulator]") {
   const auto records = run_emulated("shapes: [[40, 96]], quantise: {absmax: {group: [tensor, row, 32]}}",
-                                    "batch: [1, 3], variant: first, tuning: first");
+                                    "batch: [1, 3], variant: first, policy: first");
   if (records.empty()) SKIP(kNoEmulator);
   CHECK(records.size() >= 6);
 }

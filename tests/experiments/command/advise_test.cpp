@@ -27,7 +27,7 @@ reports::CaseRecord step_record(const std::string& codec, double bits, double me
   r.status = reports::Status::ok;
   r.data = {.source = "model", .rows = 100, .cols = 50, .type = "bf16", .layers = 5};
   r.codec.id = codec;
-  r.kernel = {.backend = "simd", .op = "step", .variant = "best", .tuning = "best", .threads = 2, .device = "a CPU"};
+  r.kernel = {.backend = "simd", .op = "step", .variant = "best", .policy = "best", .threads = 2, .device = "a CPU"};
   const auto bytes = [&](int64_t elements) { return static_cast<int64_t>(static_cast<double>(elements) * bits / 8); };
   r.step.parts = {{"q", codec, "rows", 2, 100, 50, bytes(10000), 1e-4},
                   {"down", codec, "rows", 2, 50, 200, bytes(20000), 2e-4},

@@ -21,10 +21,7 @@
 
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
-using ecmv::tests::Command;
-using ecmv::tests::lacks_baseline;
-using ecmv::tests::small;
-using ecmv::tests::text_of;
+using namespace ecmv::tests;
 namespace fs = std::filesystem;
 
 namespace {
@@ -190,7 +187,7 @@ TEST_CASE("a GPU backend runs with plain launches when asked, and its record say
   Command ecmv;
   const int code =
       ecmv({"run", "--codec", "raw_int8", "--backend", "emulator", "--simd-target", "wave64", "--launch", "graph,plain",
-            "--d", "64", "--layers", "2", "--variant", "tuned", "--tuning", "first", "-o", "r.jsonl"});
+            "--d", "64", "--layers", "2", "--variant", "tuned", "--policy", "first", "-o", "r.jsonl"});
   if (code == 6) SKIP("there is no emulator plugin");
   CHECK(code == 0);
   const auto records = ecmv::reports::read_records(ecmv.folder / "r.jsonl");

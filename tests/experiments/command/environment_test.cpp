@@ -17,9 +17,7 @@
 
 using Catch::Matchers::ContainsSubstring;
 using ecmv::reports::Status;
-using ecmv::tests::Command;
-using ecmv::tests::lacks_baseline;
-using ecmv::tests::text_of;
+using namespace ecmv::tests;
 namespace fs = std::filesystem;
 
 namespace {

@@ -1,4 +1,4 @@
-// Claims about `ecmv export`: what is written is what is stored, and others can read it.
+// Claims about `ecmv export`: files hold the stored bytes, and others can read them.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -11,7 +11,7 @@
 #include "datasets/files/safetensors.h"
 #include "experiments/command/export_cases.h"
 #include "experiments/config/experiment.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/loaded_dataset.h"
 #include "tests/run_command.h"
 #include "tests/test_matrices.h"
 

@@ -14,10 +14,7 @@
 #include "tests/run_command.h"
 
 using Catch::Matchers::ContainsSubstring;
-using ecmv::tests::Command;
-using ecmv::tests::lacks_baseline;
-using ecmv::tests::small;
-using ecmv::tests::text_of;
+using namespace ecmv::tests;
 namespace fs = std::filesystem;
 
 namespace {

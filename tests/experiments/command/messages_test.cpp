@@ -21,10 +21,7 @@
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 using ecmv::experiments::shown_width;
-using ecmv::tests::Command;
-using ecmv::tests::lacks_baseline;
-using ecmv::tests::small;
-using ecmv::tests::text_of;
+using namespace ecmv::tests;
 namespace fs = std::filesystem;
 
 namespace {

@@ -18,9 +18,7 @@
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 using ecmv::reports::read_records;
-using ecmv::tests::Command;
-using ecmv::tests::lacks_baseline;
-using ecmv::tests::text_of;
+using namespace ecmv::tests;
 namespace fs = std::filesystem;
 
 namespace {

@@ -1,6 +1,7 @@
 // Claims about config.schema.json, by which editors check and complete configs: it describes what the reader takes.
 #include <sys/wait.h>
 
+#include <fmt/format.h>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include <set>
 
 #include "datasets/source.h"
+#include "experiments/config/axes.h"
 #include "experiments/config/experiment.h"
 #include "tests/experiments/test_codecs.h"
 
@@ -28,7 +30,83 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-nlohmann::json schema() { return nlohmann::json::parse(text_of(kExperiments / "config.schema.json")); }
+using Json = nlohmann::ordered_json;
+
+const fs::path kSchema = kExperiments / "config.schema.json";
+
+nlohmann::json schema() { return nlohmann::json::parse(text_of(kSchema)); }
+
+// What the schema says of an axis: the words or numbers that the reader takes for it.
+Json schema_of(const KernelAxis& axis) {
+  Json json = {{"description", axis.help}, {"default", axis.fallback}};
+  const auto alone_or_listed = [&](const Json& one, const Json& listed) {
+    json["anyOf"] = one;
+    json["anyOf"].push_back({{"type", "array"}, {"minItems", 1}, {"items", listed}});
+  };
+  const Json counts = {{"$ref", "#/$defs/counts"}};
+  if (std::holds_alternative<std::vector<int64_t> KernelChoice::*>(axis.field)) {
+    if (axis.words.empty()) {
+      json.update(counts);
+      json["default"] = std::stoi(std::string(axis.fallback));
+    } else {
+      const Json word = {{"const", axis.words.front()}};
+      const Json number = {{"type", "integer"}, {"minimum", axis.least}, {"maximum", axis.most}};
+      alone_or_listed({word, counts}, {{"anyOf", {word, number}}});
+    }
+  } else if (axis.words.empty() || axis.names != nullptr) {
+    json["$ref"] = "#/$defs/words";
+  } else if (const Json words = {{"enum", axis.words}};
+             std::holds_alternative<std::string KernelChoice::*>(axis.field)) {
+    json.update(words);
+  } else {
+    alone_or_listed(Json::array({words}), words);
+  }
+  return json;
+}
+
+// The parts of the schema that follow from the table of axes.
+Json kernels_of_the_table() {
+  Json properties = Json::object();
+  for (const KernelAxis& axis : kernel_axes()) {
+    properties[std::string(axis.key)] = schema_of(axis);
+    if (axis.old_key.empty()) continue;
+    Json& old = properties[std::string(axis.old_key)] = schema_of(axis);
+    old["description"] = "The old word for " + std::string(axis.key) + ".";
+    old["deprecated"] = true;
+  }
+  return properties;
+}
+Json exclude_of_the_table() {
+  Json properties = Json::object();
+  const Json scalar = {{"$ref", "#/$defs/scalar"}};
+  for (const char* key : {"source", "d", "codec"}) properties[key] = scalar;
+  for (const KernelAxis& axis : kernel_axes()) {
+    if (axis.value == nullptr) continue;
+    properties[std::string(axis.key)] = scalar;
+    if (!axis.old_key.empty()) properties[std::string(axis.old_key)] = scalar;
+  }
+  return properties;
+}
+
+// A value in one line where it fits 120 columns, else its members in lines of their own.
+std::string laid_out(const Json& json, size_t indent, size_t before) {
+  std::string line = json.dump(-1, ' ');
+  std::string spaced;
+  bool quoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"' && line[i - 1] != '\\') quoted = !quoted;
+    spaced += line[i];
+    if (!quoted && (line[i] == ',' || line[i] == ':')) spaced += ' ';
+  }
+  if (!json.is_structured() || json.empty() || indent + before + spaced.size() <= 118) return spaced;
+  std::string text;
+  for (const auto& [key, value] : json.items()) {
+    const std::string name = json.is_object() ? Json(key).dump() + ": " : "";
+    text += (text.empty() ? "" : ",") + std::string("\n") + std::string(indent + 2, ' ') + name +
+            laid_out(value, indent + 2, name.size());
+  }
+  return (json.is_object() ? "{" : "[") + text + "\n" + std::string(indent, ' ') + (json.is_object() ? "}" : "]");
+}
 
 std::set<std::string> keys_of(const nlohmann::json& object) {
   std::set<std::string> keys;
@@ -40,8 +118,8 @@ std::set<std::string> keys_of(const nlohmann::json& object) {
 std::set<std::string> words_of_the_reader() {
   static const std::regex quoted("\"([a-z][a-z0-9_]*)\"");
   std::set<std::string> words = {"no_such_key"};
-  for (const char* name : {"experiment.cpp", "read_block.cpp", "expand.cpp", "strict_yaml.cpp"}) {
-    const std::string text = text_of(kExperiments / name);
+  for (const char* name : {"axes.cpp", "experiment.cpp", "read_block.cpp", "expand.cpp", "strict_yaml.cpp"}) {
+    const std::string text = text_of(kExperiments / "config" / name);
     for (std::sregex_iterator i(text.begin(), text.end(), quoted), end; i != end; ++i) words.insert((*i)[1]);
   }
   return words;
@@ -76,6 +154,36 @@ int run(const std::string& command) {
 }
 
 }  // namespace
+
+TEST_CASE("the schema of configs describes the axes of kernels as their table does") {
+  const std::string text = text_of(kSchema);
+  Json root = Json::parse(text);
+  root["$defs"]["kernels"]["properties"] = kernels_of_the_table();
+  root["$defs"]["exclude"]["properties"] = exclude_of_the_table();
+  const std::string expected = laid_out(root, 0, 0) + "\n";
+  if (std::getenv("ECMV_WRITE_SCHEMA") != nullptr) std::ofstream(kSchema, std::ios::binary) << expected;
+  INFO("ECMV_WRITE_SCHEMA=1 writes the file anew.");
+  CHECK((text == expected || std::getenv("ECMV_WRITE_SCHEMA") != nullptr));
+}
+
+TEST_CASE("a kernel's axes have the defaults that the table tells") {
+  const auto config = [](const std::string& kernels) {
+    return "schema: 1\nname: x\nexperiments:\n  - data: {source: gaussian, d: 4}\n    codecs: all\n    kernels: {" +
+           kernels + "}\n";
+  };
+  static const codecs::Codec plain = tests::make_codec();
+  static const std::vector<codecs::CodecEntry> entries = {{"plain", &plain, {}, {}}};
+  const auto names = [&](const std::string& kernels) {
+    std::vector<std::string> all;
+    for (const Case& one : parse_experiment(config(kernels), "x.yaml", {}, entries).cases) all.push_back(one.name());
+    return all;
+  };
+  std::string fallbacks = "op: matmul";
+  for (const KernelAxis& axis : kernel_axes())
+    if (axis.key != "op" && axis.key != "repeat") fallbacks += fmt::format(", {}: {}", axis.key, axis.fallback);
+  CHECK(names(fallbacks) == names("op: matmul"));
+  CHECK(names("op: matvec") == names(""));
+}
 
 TEST_CASE("the schema of configs has exactly the keys that the reader takes") {
   const nlohmann::json root = schema(), &parts = root.at("$defs");

@@ -1,7 +1,8 @@
-// Claims about configs: what is wrong is found at its place, all of it at once; what is right expands to the cases one
+// Claims about configs: mistakes are found at their places, all at once; what is right expands to the cases one
 // expects.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <functional>
 
 #include <algorithm>
 
@@ -9,7 +10,7 @@
 #include "experiments/config/expand.h"
 #include "experiments/config/experiment.h"
 #include "experiments/plan/device_pool.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/case_record.h"
 #include "tests/experiments/test_codecs.h"
 
 using namespace ecmv;
@@ -89,96 +90,85 @@ TEST_CASE("errors carry file, line and column") {
              ContainsSubstring("x.yaml:3:1: The key 'name' stands twice"));
 }
 
-TEST_CASE("every kind of error of a head or of data is a sentence that names the culprit") {
-  const std::string head = "schema: 1\nname: x\n";
-  CHECK_THAT(error_of(""), ContainsSubstring("schema: 1"));
-  CHECK_THAT(error_of("- 1\n"), ContainsSubstring("a config is a map"));
-  CHECK_THAT(error_of("name: x\nexperiments:\n" + kBlock), ContainsSubstring("must begin with 'schema: 1'"));
-  CHECK_THAT(error_of("schema: 2\nname: x\nexperiments:\n" + kBlock),
-             ContainsSubstring("'schema' must lie between 1 and 1"));
-  CHECK_THAT(error_of("schema: 1\nexperiments:\n" + kBlock), ContainsSubstring("needs a 'name'"));
-  CHECK_THAT(error_of("schema: 1\nname: ../x\nexperiments:\n" + kBlock), ContainsSubstring("must not hold a '/'"));
-  CHECK_THAT(error_of(head), ContainsSubstring("'experiments' must be a list"));
-  CHECK_THAT(error_of(head + "experiments: []\n"), ContainsSubstring("at least one block"));
-  CHECK_THAT(error_of(head + "verify: often\nexperiments:\n" + kBlock), ContainsSubstring("'once' or 'each'"));
-  CHECK_THAT(error_of(head + "measure: {repetitions: 0}\nexperiments:\n" + kBlock),
-             ContainsSubstring("'repetitions' must lie between 1"));
-  CHECK_THAT(error_of(head + "measure: {min_time: -1}\nexperiments:\n" + kBlock), ContainsSubstring("greater than 0"));
-  CHECK_THAT(error_of(head + "measure: {repetition: 3}\nexperiments:\n" + kBlock),
-             ContainsSubstring("Did you mean 'repetitions'?"));
-  CHECK_THAT(error_of(head + "experiments:\n" + kBlock + "---\nschema: 1\n"), ContainsSubstring("one YAML document"));
-  CHECK_THAT(error_of(", a]"), ContainsSubstring("a config is a map"));  // of documents the parser finds no end here
-  CHECK_THAT(error_of(with_block("  - \n")), ContainsSubstring("this one is empty"));
-  CHECK_THAT(error_of(with_block("  - codecs: plain\n")), ContainsSubstring("needs 'data'"));
-  CHECK_THAT(error_of(with_block("  - data: {sigma: 4, d: 8}\n    codecs: plain\n")),
-             ContainsSubstring("needs a 'source'"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gausian, d: 8}\n    codecs: plain\n")),
-             ContainsSubstring("Did you mean 'gaussian'?"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4}\n    codecs: plain\n")),
-             ContainsSubstring("either 'd'"));
-  CHECK_THAT(
-      error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 8, shapes: [[1, 2]]}\n    codecs: plain\n")),
-      ContainsSubstring("either 'd'"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, shapes: [[1, 2, 3]]}\n    codecs: plain\n")),
-             ContainsSubstring("pair [rows, cols]"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 010}\n    codecs: plain\n")),
-             ContainsSubstring("plain decimal digits, not '010'"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 1e3}\n    codecs: plain\n")),
-             ContainsSubstring("plain decimal digits"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 0}\n    codecs: plain\n")),
-             ContainsSubstring("'d' must lie between 1"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: wide, d: 8}\n    codecs: plain\n")),
-             ContainsSubstring("'sigma' must be a number, not 'wide'"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: -1, d: 8}\n    codecs: plain\n")),
-             ContainsSubstring("at least"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, entropy_bits: 2, d: 8}\n    codecs: plain\n")),
-             ContainsSubstring("entropy_bits"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: []}\n    codecs: plain\n")),
-             ContainsSubstring("'d' is empty"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: }\n    codecs: plain\n")),
-             ContainsSubstring("'d' has no value"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: [[8]]}\n    codecs: plain\n")),
-             ContainsSubstring("single value"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: {pow3: [1, 2]}}\n    codecs: plain\n")),
-             ContainsSubstring("Did you mean 'pow2'?"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: {pow2: [5, 2]}}\n    codecs: plain\n")),
-             ContainsSubstring("greater than its last"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: {range: [1, 9, 0]}}\n    codecs: plain\n")),
-             ContainsSubstring("step > 0"));
-  CHECK_THAT(error_of(with_block(
-                 "  - data: {source: gaussian, sigma: [1, 2], d: [8, 16, 32], zip: [sigma, d]}\n    codecs: plain\n")),
-             ContainsSubstring("of one length"));
-  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 1, d: 8, zip: [sgima, d]}\n    codecs: plain\n")),
-             ContainsSubstring("no axis of this block"));
+// Texts with one mistake each, and a part of the sentence about it.
+using Mistakes = std::vector<std::pair<std::string, std::string>>;
+
+static void expect_sentences(const Mistakes& mistakes, const std::function<std::string(const std::string&)>& config) {
+  for (const auto& [text, sentence] : mistakes) {
+    INFO(text);
+    CHECK_THAT(error_of(config(text)), ContainsSubstring(sentence));
+  }
 }
 
-TEST_CASE("every kind of error of codecs, kernels and excludes is a sentence that names the culprit") {
-  CHECK_THAT(error_of(with_block(kData)), ContainsSubstring("needs 'codecs'"));
-  CHECK_THAT(error_of(with_block(kData + "    codecs: plan\n")),
-             ContainsSubstring("There is no codec 'plan'. Did you mean 'plain'?"));
-  CHECK_THAT(error_of(with_block(kData + "    codecs:\n      - tuned: {lane: 2}\n")),
-             ContainsSubstring("Did you mean 'lanes'?"));
-  CHECK_THAT(error_of(with_block(kData + "    codecs:\n      - tuned: {lanes: 65}\n")),
-             ContainsSubstring("must lie between 1 and 64, not 65"));
-  CHECK_THAT(error_of(with_block(kData + "    codecs:\n      - tuned: {mode: quick}\n")),
-             ContainsSubstring("one of slow, fast"));
-  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {backend: cpu}\n")),
-             ContainsSubstring("'backend' does not know 'cpu'"));
-  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {simd_target: AVX22}\n")),
-             ContainsSubstring("does not know 'AVX22'"));
-  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {op: matvex}\n")), ContainsSubstring("Did you mean 'matvec'?"));
-  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {threads: 0}\n")),
-             ContainsSubstring("'threads' must lie between 1"));
-  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {unfused: maybe}\n")),
-             ContainsSubstring("'unfused' does not know 'maybe'"));
-  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {launch: grahp}\n")),
-             ContainsSubstring("Did you mean 'graph'?"));
-  CHECK_THAT(error_of(with_block(kBlock + "    kernels: {device: -1}\n")),
-             ContainsSubstring("'device' must lie between 0"));
-  CHECK_THAT(error_of(with_block(kBlock + "    exclude: [{codex: plain}]\n")),
-             ContainsSubstring("Did you mean 'codec'?"));
-  CHECK_THAT(error_of(with_block(kBlock + "    exclud: [{codec: plain}]\n")),
-             ContainsSubstring("Did you mean 'exclude'?"));
+TEST_CASE("a mistake in a config's outer parts is a sentence that names the culprit") {
+  const std::string head = "schema: 1\nname: x\n";
+  const Mistakes mistakes = {
+      {"", "schema: 1"},
+      {"- 1\n", "a config is a map"},
+      {"name: x\nexperiments:\n" + kBlock, "must begin with 'schema: 1'"},
+      {"schema: 2\nname: x\nexperiments:\n" + kBlock, "'schema' must lie between 1 and 1"},
+      {"schema: 1\nexperiments:\n" + kBlock, "needs a 'name'"},
+      {"schema: 1\nname: ../x\nexperiments:\n" + kBlock, "must not hold a '/'"},
+      {head, "'experiments' must be a list"},
+      {head + "experiments: []\n", "at least one block"},
+      {head + "verify: often\nexperiments:\n" + kBlock, "'once' or 'each'"},
+      {head + "measure: {repetitions: 0}\nexperiments:\n" + kBlock, "'repetitions' must lie between 1"},
+      {head + "measure: {min_time: -1}\nexperiments:\n" + kBlock, "greater than 0"},
+      {head + "measure: {repetition: 3}\nexperiments:\n" + kBlock, "Did you mean 'repetitions'?"},
+      {head + "experiments:\n" + kBlock + "---\nschema: 1\n", "one YAML document"},
+      {", a]", "a config is a map"},
+      {with_block("  - \n"), "this one is empty"},
+      {with_block("  - codecs: plain\n"), "needs 'data'"},
+      {with_block("  - data: {sigma: 4, d: 8}\n    codecs: plain\n"), "needs a 'source'"},
+      {with_block("  - data: {source: gausian, d: 8}\n    codecs: plain\n"), "Did you mean 'gaussian'?"},
+      {with_block(kData), "needs 'codecs'"},
+      {with_block(kData + "    codecs: plan\n"), "There is no codec 'plan'. Did you mean 'plain'?"},
+      {with_block(kData + "    codecs:\n      - tuned: {lane: 2}\n"), "Did you mean 'lanes'?"},
+      {with_block(kData + "    codecs:\n      - tuned: {lanes: 65}\n"), "must lie between 1 and 64, not 65"},
+      {with_block(kData + "    codecs:\n      - tuned: {mode: quick}\n"), "one of slow, fast"},
+  };
+  expect_sentences(mistakes, [](const std::string& text) { return text; });
+}
+
+TEST_CASE("a mistake in 'data' is a sentence that names the culprit") {
+  const Mistakes mistakes = {
+      {"sigma: 4", "either 'd'"},
+      {"sigma: 4, d: 8, shapes: [[1, 2]]", "either 'd'"},
+      {"sigma: 4, shapes: [[1, 2, 3]]", "pair [rows, cols]"},
+      {"sigma: 4, d: 010", "plain decimal digits, not '010'"},
+      {"sigma: 4, d: 1e3", "plain decimal digits"},
+      {"sigma: 4, d: 0", "'d' must lie between 1"},
+      {"sigma: wide, d: 8", "'sigma' must be a number, not 'wide'"},
+      {"sigma: -1, d: 8", "at least"},
+      {"sigma: 1, entropy_bits: 2, d: 8", "entropy_bits"},
+      {"sigma: 1, d: []", "'d' is empty"},
+      {"sigma: 1, d: ", "'d' has no value"},
+      {"sigma: 1, d: [[8]]", "single value"},
+      {"sigma: 1, d: {pow3: [1, 2]}", "Did you mean 'pow2'?"},
+      {"sigma: 1, d: {pow2: [5, 2]}", "greater than its last"},
+      {"sigma: 1, d: {range: [1, 9, 0]}", "step > 0"},
+      {"sigma: [1, 2], d: [8, 16, 32], zip: [sigma, d]", "of one length"},
+      {"sigma: 1, d: 8, zip: [sgima, d]", "no axis of this block"},
+  };
+  expect_sentences(mistakes, [](const std::string& text) {
+    return with_block("  - data: {source: gaussian, " + text + "}\n    codecs: plain\n");
+  });
+}
+
+TEST_CASE("a mistake in 'kernels' or 'exclude' is a sentence that names the culprit") {
+  const Mistakes mistakes = {
+      {"kernels: {backend: cpu}", "'backend' does not know 'cpu'"},
+      {"kernels: {simd_target: AVX22}", "does not know 'AVX22'"},
+      {"kernels: {op: matvex}", "Did you mean 'matvec'?"},
+      {"kernels: {threads: 0}", "'threads' must lie between 1"},
+      {"kernels: {unfused: maybe}", "'unfused' does not know 'maybe'"},
+      {"kernels: {launch: grahp}", "Did you mean 'graph'?"},
+      {"kernels: {device: -1}", "'device' must lie between 0"},
+      {"exclude: [{codex: plain}]", "Did you mean 'codec'?"},
+      {"exclud: [{codec: plain}]", "Did you mean 'exclude'?"},
+      {"kernels: {unfused: [always, never]}", "'unfused' takes one word"},
+  };
+  expect_sentences(mistakes, [](const std::string& text) { return with_block(kBlock + "    " + text + "\n"); });
 }
 
 TEST_CASE("all errors come at once") {
@@ -375,8 +365,29 @@ TEST_CASE("the op size gives one case a codec, whatever the backends and threads
       parse(with_block("  - data: {source: gaussian, sigma: 1, d: 8, layers: 1}\n    codecs: plain\n    kernels: "
                        "{backend: [scalar, simd], threads: [1, 2], op: size}\n"));
   REQUIRE(experiment.cases.size() == 1);
-  CHECK(experiment.cases[0].kernel.op == backends::Op::size);
+  CHECK(experiment.cases[0].kernel.task == Task::size);
   CHECK(experiment.cases[0].name().ends_with("/size"));
+}
+
+TEST_CASE("'layers: streamed' is as many layers as caches do not hold, within memory and time") {
+  constexpr int64_t kMiB = 1 << 20;
+  DataSpec data;
+  data.source = "gaussian";
+  data.shape = {4096, 4096};
+  CHECK(streamed_layers(data, 32 * kMiB) == 16);  // half of 16 layers of 16 MiB is 4 x 32 MiB
+  CHECK(streamed_layers(data, 33 * kMiB) == 17);
+  CHECK(streamed_layers(data, 0) == 16);                 // an unknown cache
+  CHECK(streamed_layers(data, int64_t{1} << 40) <= 64);  // time
+  data.shape = {1 << 15, 1 << 15};
+  CHECK(streamed_layers(data, kMiB) == 1);
+  const int64_t cache = largest_cache(std::vector<std::string>{"best"});
+  const auto layers = parse(with_block("  - data: {source: gaussian, sigma: 4, d: 4096, layers: streamed}\n"
+                                       "    codecs: plain\n"))
+                          .cases.at(0)
+                          .data.layers;
+  CHECK((layers * 8 * kMiB >= 4 * cache || layers == 64));
+  CHECK_THAT(error_of(with_block("  - data: {source: gaussian, sigma: 4, d: 8, layers: many}\n    codecs: plain\n")),
+             ContainsSubstring("'layers' must be an integer"));
 }
 
 TEST_CASE("batch is an axis of matmul alone, in names, exclusions and edits") {
@@ -412,6 +423,32 @@ TEST_CASE("activations are an axis of matmul alone; unfused products take them a
              ContainsSubstring("'activations' does not know 'f16'"));
 }
 
+TEST_CASE("the old word 'tuning' is read as 'policy': in kernels, in rules and on the command line") {
+  const auto block = [](const std::string& key) {
+    return kData + "    codecs: tuned\n    kernels: {backend: scalar, " + key + "}\n";
+  };
+  const auto count = [&](const std::string& text, const ConfigEdits& edits = {}) {
+    return parse(with_block(text), edits).cases.size();
+  };
+  CHECK(count(block("policy: default")) == 1);
+  CHECK(count(block("tuning: default")) == 1);
+  CHECK(count(block("policy: other")) == 0);
+  CHECK(count(block("tuning: other")) == 0);
+  CHECK(count(block("tuning: other"), {.axes = {"tuning=default"}}) == 1);
+  CHECK(count(block("tuning: other"), {.axes = {"policy=default"}}) == 1);
+  CHECK(count(block("policy: default") + "    exclude: [{policy: default}]\n") == 0);
+  CHECK(count(block("policy: default") + "    exclude: [{tuning: default}]\n") == 0);
+  CHECK_THAT(error_of(with_block(block("policy: first, tuning: first"))),
+             ContainsSubstring("'tuning' is the old word for 'policy'"));
+}
+
+TEST_CASE("the policy 'auto' is one case a kernel, whose name says so") {
+  const auto names =
+      names_of(parse(with_block(kData + "    codecs: plain\n    kernels: {backend: scalar, policy: auto}\n")));
+  REQUIRE(names.size() == 1);
+  CHECK(names[0].ends_with("/scalar/matvec/test/auto"));
+}
+
 TEST_CASE("keys are stable, differ with settings and format version") {
   const Case one = parse(with_block(kBlock)).cases[0];
   Case other = one;
@@ -430,7 +467,7 @@ TEST_CASE("GPU backends have the axes launch and device, CPUs have not", "[emula
   KernelChoice choice;
   choice.backends = {"scalar", "emulator"};
   choice.variants = {"copy"};
-  choice.ops = {backends::Op::decode};
+  choice.tasks = {Task::decode};
   const auto plain_choice = expand_kernels(choice, *entry);
   REQUIRE(plain_choice.size() == 2);
   CHECK(plain_choice[0].launch == "");
@@ -473,6 +510,6 @@ TEST_CASE("backends expand as asked: best, all, by name") {
   CHECK(count("{backend: simd, simd_target: all}") == targets);
   CHECK(count("{backend: scalar, op: [decode, matvec], threads: [1, 2, all]}") == 6);
   CHECK(count("{backend: scalar, unfused: always}") == 2);
-  CHECK(count("{backend: scalar, variant: first, tuning: first}") == 1);
+  CHECK(count("{backend: scalar, variant: first, policy: first}") == 1);
   CHECK(count("{backend: scalar, variant: other}") == 0);
 }

@@ -25,10 +25,7 @@
 using Catch::Matchers::ContainsSubstring;
 using ecmv::reports::read_records;
 using ecmv::reports::Status;
-using ecmv::tests::children_of;
-using ecmv::tests::Command;
-using ecmv::tests::lacks_baseline;
-using ecmv::tests::lives;
+using namespace ecmv::tests;
 namespace fs = std::filesystem;
 
 namespace {
@@ -44,7 +41,7 @@ std::string why_not() {
 std::vector<std::string> emulated(const std::vector<std::string>& more) {
   std::vector<std::string> all = {"run",      "--codec",  "raw_int8",  "--d",      "64",
                                   "--layers", "2",        "--backend", "emulator", "--variant",
-                                  "first",    "--tuning", "first",     "-o",       "r.jsonl"};
+                                  "first",    "--policy", "first",     "-o",       "r.jsonl"};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
@@ -57,7 +54,7 @@ size_t cases_in(const fs::path& file) {
   }
 }
 
-// A run of which one case is over and the next one lasts, and its processes.
+// A run with one case over and the next one lasting, and its processes.
 struct LongRun {
   Command command;
   std::vector<std::string> arguments;
@@ -70,10 +67,10 @@ name: long
 experiments:
   - data: {source: gaussian, sigma: 4, layers: 2, d: 64}
     codecs: [raw_int8]
-    kernels: {backend: emulator, devices: 3, variant: first, tuning: first}
+    kernels: {backend: emulator, devices: 3, variant: first, policy: first}
   - data: {source: gaussian, sigma: 4, layers: 40, d: 1536}
     codecs: [raw_int8]
-    kernels: {backend: emulator, devices: 3, variant: first, tuning: first}
+    kernels: {backend: emulator, devices: 3, variant: first, policy: first}
 )";
     arguments = {"run", "long.yaml", "-o", "r.jsonl", "--resume"};
     parent = command.start(arguments);
@@ -109,8 +106,8 @@ name: chain
 experiments:
   - data: {source: gaussian, sigma: 4, layers: 3, shapes: [[128, 128], [130, 130], [3, 3]]}
     codecs: all
-    kernels: {backend: emulator, simd_target: all, devices: [1, 2, 3, 4], engine: [nccl, peer], variant: first,
-              tuning: first}
+    kernels: {backend: emulator, simd_target: all, devices: [1, 2, 3, 4], engine: [nccl, peer],
+              variant: first, policy: first}
 )";
   CHECK(command({"run", "chain.yaml", "-o", "r.jsonl", "--filter", "devices[0-9]:peer|raw_int8|quad_huffman"}) == 0);
   INFO(command.err);
@@ -153,13 +150,13 @@ name: floats
 experiments:
   - data: {source: gaussian, sigma: 4, layers: 2, shapes: [[65, 64], [2, 48]]}
     codecs: all
-    kernels: {backend: emulator, op: matmul, batch: [1, 3], devices: [1, 2, 3], variant: first, tuning: first}
+    kernels: {backend: emulator, op: matmul, batch: [1, 3], devices: [1, 2, 3], variant: first, policy: first}
   - data: {source: gaussian, sigma: 4, layers: 1, shapes: [[65, 64]]}
     codecs: [raw_int8]
-    kernels: {backend: emulator, op: matmul, devices: 2, variant: first, tuning: first, unfused: always}
+    kernels: {backend: emulator, op: matmul, devices: 2, variant: first, policy: first, unfused: always}
   - data: {source: model, model: qwen3_0_6b, blocks: 1, rows: 50}
     codecs: [raw_bf16]
-    kernels: {backend: emulator, op: step, repeat: 2, activations: bf16, devices: [1, 2], variant: first, tuning: first}
+    kernels: {backend: emulator, op: step, repeat: 2, activations: bf16, devices: [1, 2], variant: first, policy: first}
 )";
   const bool steps = ecmv::codecs::find_codec("raw_bf16") != nullptr;
   CHECK(command({"run", "floats.yaml", "-o", "r.jsonl", "--filter", steps ? "" : "matmul"}) == 0);
@@ -195,21 +192,21 @@ name: pairs
 experiments:
   - data: {source: gaussian, sigma: 4, layers: 3, shapes: [[130, 130]]}
     codecs: all
-    kernels: {backend: emulator, op: matmul, batch: [1, 3], devices: [1, 2, 3], split: [rows, pairs], variant: first,
-              tuning: first}
+    kernels: {backend: emulator, op: matmul, batch: [1, 3], devices: [1, 2, 3], split: [rows, pairs],
+              variant: first, policy: first}
   - data: {source: gaussian, sigma: 4, layers: 4, shapes: [[1200, 1200]]}
     codecs: [raw_int8]
-    kernels: {backend: emulator, op: matmul, devices: 2, split: pairs, variant: first, tuning: first, unfused: always}
+    kernels: {backend: emulator, op: matmul, devices: 2, split: pairs, variant: first, policy: first, unfused: always}
   - data: {source: gaussian, sigma: 4, layers: 2, shapes: [[64, 64], [100, 128]]}
     codecs: [raw_int8]
-    kernels: {backend: emulator, op: matmul, devices: 2, split: pairs, variant: first, tuning: first}
+    kernels: {backend: emulator, op: matmul, devices: 2, split: pairs, variant: first, policy: first}
   - data: {source: gaussian, sigma: 4, layers: 2, shapes: [[128, 128]]}
     codecs: [raw_int8]
-    kernels: {backend: emulator, op: [matmul, matvec], devices: 2, split: [pairs, rows], variant: first, tuning: first}
+    kernels: {backend: emulator, op: [matmul, matvec], devices: 2, split: [pairs, rows], variant: first, policy: first}
   - data: {source: model, model: qwen3_0_6b, blocks: 1, rows: 50}
     codecs: [raw_bf16]
     kernels: {backend: emulator, op: step, repeat: 2, activations: bf16, batch: 2, devices: [2, 3],
-              split: [rows, pairs], variant: first, tuning: first}
+              split: [rows, pairs], variant: first, policy: first}
 )";
   CHECK(command({"run", "pairs.yaml", "-o", "r.jsonl", "--filter", steps ? "" : "mat"}) == 0);
   INFO(command.err);
@@ -348,7 +345,7 @@ TEST_CASE("what does not fit the devices is said", "[processes]") {
   CHECK_THAT(command.err, ContainsSubstring("At most 16 devices map each other's memory."));
   // Processes that share devices are no ranks of CPUs.
   CHECK(command({"run", "--codec", "raw_int8", "--d", "64", "--backend", "scalar,emulator", "--ranks", "2", "--devices",
-                 "2", "--variant", "first", "--tuning", "first", "--profile", "-o", "r.jsonl", "--force"}) == 0);
+                 "2", "--variant", "first", "--policy", "first", "--profile", "-o", "r.jsonl", "--force"}) == 0);
   CHECK_THAT(command.err, ContainsSubstring("The case needs 2 ranks: mpirun -n 2 ecmv run --mpi"));
   command.environment = {{"ECMV_PLACE_OF_RANK", "1 2 77 78"}};
   CHECK(command(emulated({"--force"})) == 2);

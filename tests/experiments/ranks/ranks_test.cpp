@@ -23,10 +23,7 @@
 using Catch::Matchers::ContainsSubstring;
 using ecmv::reports::read_records;
 using ecmv::reports::Status;
-using ecmv::tests::children_of;
-using ecmv::tests::Command;
-using ecmv::tests::lacks_baseline;
-using ecmv::tests::lives;
+using namespace ecmv::tests;
 namespace fs = std::filesystem;
 
 namespace {
@@ -44,7 +41,7 @@ struct Mpirun : Command {
   Mpirun() : Command(kMpirun) {
     environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                   {"ASAN_OPTIONS", "detect_leaks=0"}};  // those of MPI are its own
+                   {"ASAN_OPTIONS", "detect_leaks=0"}};  // MPI's leaks are its own
   }
   static std::vector<std::string> line(int ranks, const std::vector<std::string>& words) {
     std::vector<std::string> all = {"-n", std::to_string(ranks), "--oversubscribe", "--bind-to", "none", ECMV_BINARY};
@@ -65,7 +62,7 @@ name: chain
 experiments:
   - data: {source: gaussian, sigma: 4, layers: 3, shapes: [[128, 128], [130, 130], [3, 3]]}
     codecs: all
-    kernels: {backend: [scalar, simd, emulator], ranks: [1, 2, 4], devices: [1, 2, 4], tuning: first}
+    kernels: {backend: [scalar, simd, emulator], ranks: [1, 2, 4], devices: [1, 2, 4], policy: first}
 )";
   CHECK(mpirun(Mpirun::line(4, {"run", "--mpi", "chain.yaml", "--profile", "-o", "r.jsonl"})) == 0);
   INFO(mpirun.err);
@@ -111,10 +108,10 @@ experiments:
   - data: {source: gaussian, sigma: 4, layers: 2, shapes: [[130, 130]]}
     codecs: [raw_int8]
     kernels: {backend: [scalar, simd], op: matmul, batch: [1, 5], ranks: [1, 2, 3], split: [rows, pairs],
-              variant: first, tuning: first, threads: 1}
+              variant: first, policy: first, threads: 1}
   - data: {source: model, model: qwen3_0_6b, blocks: 1, rows: 50}
     codecs: [raw_bf16]
-    kernels: {backend: simd, op: step, ranks: [2, 3], split: [rows, pairs], variant: first, tuning: first, threads: 1}
+    kernels: {backend: simd, op: step, ranks: [2, 3], split: [rows, pairs], variant: first, policy: first, threads: 1}
 )";
   CHECK(mpirun(Mpirun::line(
             3, {"run", "--mpi", "pairs.yaml", "--profile", "-o", "r.jsonl", "--filter", steps ? "" : "matmul"})) == 0);
@@ -207,7 +204,7 @@ TEST_CASE("how many ranks there are is said where it does not fit", "[processes]
   CHECK_FALSE(fs::exists(mpirun.folder / "r.jsonl"));
   CHECK(run(2, {"--mpi", "--ranks", "1,3"}) == 0);
   CHECK_THAT(mpirun.err, ContainsSubstring("The case needs 3 ranks, and 2 were started (mpirun -n 3)."));
-  // One rank more than is wanted has nothing to do, and all of them is what is wanted by default.
+  // A rank too many has nothing to do; by default all ranks take part.
   CHECK(run(3, {"--mpi", "--ranks", "2", "--force"}) == 0);
   CHECK(run(2, {"--mpi", "--resume"}) == 0);
   CHECK_THAT(mpirun.err, ContainsSubstring("1 done before"));

@@ -17,12 +17,11 @@ using Cuts = std::vector<int64_t>;
 
 namespace {
 
-KernelSpec shared_by(int ranks, bool pairs = true, bool step = false) {
+KernelSpec shared_by(int ranks, bool pairs = true, Task task = Task::matmul) {
   KernelSpec kernel;
-  kernel.op = backends::Op::matmul;
+  kernel.task = task;
   kernel.ranks = ranks;
   kernel.pairs = pairs;
-  kernel.step = step;
   return kernel;
 }
 
@@ -85,10 +84,10 @@ TEST_CASE("in a step the projections after attention and MLP are by columns, wha
                                                 layer("model.layers.2.mlp.up_proj.weight", {256, 128}),
                                                 layer("lm_head.weight", {77, 128})};
   using enum Split;
-  CHECK(kinds_of(layers, shared_by(2, true, true)) == std::vector{rows_kept, rows_kept, rows_kept, cols, rows_kept,
-                                                                  rows_kept, cols, rows_gathered, rows_gathered,
-                                                                  rows_gathered, rows_gathered});
-  const std::vector<LayerSplit> splits = split_layers(layers, shared_by(2, true, true));
+  CHECK(kinds_of(layers, shared_by(2, true, Task::step)) == std::vector{rows_kept, rows_kept, rows_kept, cols,
+                                                                        rows_kept, rows_kept, cols, rows_gathered,
+                                                                        rows_gathered, rows_gathered, rows_gathered});
+  const std::vector<LayerSplit> splits = split_layers(layers, shared_by(2, true, Task::step));
   CHECK(splits[0].begins == Cuts{0, 64, 128});
   CHECK(splits[1].begins == Cuts{0, 1, 2});  // fewer rows than a multiple for each
   CHECK(splits[3].begins == Cuts{0, 64, 128});
@@ -133,14 +132,14 @@ TEST_CASE("parts of columns and of rows are those elements") {
 TEST_CASE("what cannot be split in pairs is refused with the reason") {
   const std::vector<datasets::Matrix> square = {layer("a", {128, 128}), layer("b", {128, 128})};
   KernelSpec vectors = shared_by(2);
-  vectors.op = backends::Op::matvec;
+  vectors.task = Task::matvec;
   CHECK_THAT(refusal(square, vectors), ContainsSubstring("requantised from whole sums"));
   CHECK_THAT(refusal({square[0]}, shared_by(2)), ContainsSubstring("A layer alone"));
   CHECK_THAT(refusal(square, shared_by(3)), ContainsSubstring("128 columns of a layer are too few for 3 ranks"));
   CHECK(refusal(square, shared_by(2)).empty());
   CHECK_THAT(refusal({layer("a", {100, 128}), layer("b", {100, 128})}, shared_by(2)),
              ContainsSubstring("the second has 128 columns, and the first gives vectors of 100 numbers"));
-  CHECK_THAT(refusal({layer("lm_head.weight", {128, 128})}, shared_by(2, true, true)),
+  CHECK_THAT(refusal({layer("lm_head.weight", {128, 128})}, shared_by(2, true, Task::step)),
              ContainsSubstring("Nothing here is split in pairs"));
   vectors.pairs = false;
   CHECK(refusal(square, vectors).empty());

@@ -36,7 +36,7 @@ TEST_CASE("products by a BLAS library are verified, over the library's threads a
   for (const auto& record : run_with(ECMV_FAKE_BLAS, "raw_fp32")) {
     INFO(record.reason);
     CHECK(record.status == Status::ok);
-    (record.kernel.tuning == "gemm_rows" ? by_rows : by_threads) += 1;
+    (record.kernel.policy == "gemm_rows" ? by_rows : by_threads) += 1;
   }
   CHECK(by_rows == 8);
   CHECK(by_threads == 8);

@@ -82,8 +82,10 @@ class FaultyDevice final : public backends::Device {
   const backends::DeviceInfo& info() const override { return device_->info(); }
   std::string_view memory() const override { return who_; }
   void select() override { calls_(who_, "select"), device_->select(); }
-  std::unique_ptr<backends::UploadedMatrix> upload(const backends::CompressedMatrix& matrix) override {
-    return calls_(who_, "upload"), device_->upload(matrix);
+  std::vector<std::unique_ptr<backends::UploadedMatrix>> upload_layer(std::span<const backends::CompressedMatrix> parts,
+                                                                      const backends::LayerSplit& split,
+                                                                      size_t copies) override {
+    return calls_(who_, "upload"), device_->upload_layer(parts, split, copies);
   }
   std::unique_ptr<backends::Executor> executor(bool graph) override {
     return calls_(who_, "executor"), device_->executor(graph);

@@ -37,7 +37,7 @@ Case some_case() {
   one.codec.non_default = {"mode"};
   one.kernel.backend = "simd";
   one.kernel.variant = "rows";
-  one.kernel.tuning = "default";
+  one.kernel.policy = "default";
   return one;
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("short names leave out what is the default, keys do not") {
   other.codec.non_default = {};
   CHECK(other.key() == one.key());
   other.data.seed = 2;
-  other.kernel.tuning = "rows4";
+  other.kernel.policy = "rows4";
   CHECK(other.short_name() == "gaussian[sigma=4]/4096x4096x10/seed2/coder/simd/matvec/rows/rows4");
 }
 
@@ -170,7 +170,7 @@ TEST_CASE("the table at the end has the fastest kernel of each codec, the number
     record.data.rows = record.data.cols = 64;
     record.kernel.backend = "simd";
     record.kernel.variant = variant;
-    record.kernel.tuning = "default";
+    record.kernel.policy = "default";
     record.kernel.device = "A CPU";
     record.kernel.threads = 2;
     record.size.bits_per_element = bits;
@@ -203,7 +203,7 @@ TEST_CASE("the table at the end has the fastest kernel of each codec, the number
   records.cases.back().kernel.op = "size";
   records.cases.back().check.decode = "exact";
   CHECK(fastest_cases(records, "raw").size() == 2);
-  // Quantised data say how far they lie from the source's floats.
+  // Data that differ from the source's floats say how far they lie from them.
   CHECK(text.find("SNR") == std::string::npos);
   for (reports::CaseRecord& record : records.cases) record.distortion = {31.25, 0.0042};
   CHECK_THAT(fitted_text(fastest_cases(records, "raw")[0], kLineColumns),

@@ -5,8 +5,9 @@
 
 #include "datasets/files/safetensors.h"
 #include "experiments/config/experiment.h"
-#include "experiments/run/fill_record.h"
+#include "experiments/run/quantile.h"
 #include "experiments/run/run.h"
+#include "experiments/run/run_record.h"
 #include "reports/fields.h"
 #include "tests/datasets/temporary_file.h"
 #include "tests/experiments/test_codecs.h"

@@ -10,17 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "experiments/run/shard.h"
+#include "experiments/plan/shard.h"
 #include "reports/record.h"
 #include "tests/experiments/small_run.h"
 #include "tests/run_command.h"
 
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
-using ecmv::tests::Command;
-using ecmv::tests::lacks_baseline;
-using ecmv::tests::small;
-using ecmv::tests::text_of;
+using namespace ecmv::tests;
 namespace experiments = ecmv::experiments;
 namespace fs = std::filesystem;
 
@@ -32,7 +29,7 @@ name: sweep
 experiments:
   - data: {source: gaussian, sigma: 4, layers: 2, d: [32, 48, 64]}
     codecs: raw_int8
-    kernels: {backend: scalar, op: [decode, matvec], tuning: first}
+    kernels: {backend: scalar, op: [decode, matvec], policy: first}
 )";
 
 std::multiset<std::string> keys_of(const ecmv::reports::RecordSet& records) {

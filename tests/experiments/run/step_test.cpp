@@ -83,8 +83,8 @@ std::string errors_of(const std::string& data, const std::string& codecs, const 
 }
 
 // Wrong in the last layer alone, which is the only one with 80 rows.
-void wrong_lm_head(const Stored& stored, const MatmulArgs& args) {
-  multiply_tokens(stored, args);
+void wrong_lm_head(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
   if (stored.shape.rows == 80 && args.rows.end == 80) args.y[79] += 1;
 }
 
@@ -92,15 +92,15 @@ std::mutex seen_mutex;
 std::set<const int8_t*> seen_matrices;
 std::vector<const int8_t*> in_order;
 // Right for the first twenty matrices in memory.
-void wrong_copies(const Stored& stored, const MatmulArgs& args) {
-  multiply_tokens(stored, args);
+void wrong_copies(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
   const std::scoped_lock lock(seen_mutex);
   auto place = std::ranges::find(in_order, stored.elements);
   if (place == in_order.end()) place = in_order.insert(place, stored.elements);
   if (place - in_order.begin() >= 20) args.y[args.rows.begin] += 1;
 }
-void remember(const Stored& stored, const MatmulArgs& args) {
-  multiply_tokens(stored, args);
+void remember(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
   const std::scoped_lock lock(seen_mutex);
   seen_matrices.insert(stored.elements);
 }

@@ -196,7 +196,7 @@ TEST_CASE("emulated GPUs multiply blocks by the scales and minimums of their fil
     SKIP("there is no emulator plugin beside this test, or no raw_int8 in this build");
   for (const GgufType type : kTypes) {
     const auto records = run(
-        Blocks(type), "backend: emulator, simd_target: all, op: matmul, batch: [1, 3], variant: first, tuning: first");
+        Blocks(type), "backend: emulator, simd_target: all, op: matmul, batch: [1, 3], variant: first, policy: first");
     CHECK(records.size() == 4);
     for (const reports::CaseRecord& record : records) {
       INFO(record.reason);

@@ -81,7 +81,7 @@ TEST_CASE("every codec stores published weights exactly or within its bound, or 
       arguments.insert(arguments.end(), {weights[i].starts_with("absmax") ? "--quantise" : "--param", weights[i]});
     for (const std::vector<std::string>& op : std::vector<std::vector<std::string>>{
              {"--op", "size"},
-             {"--op", "matvec,matmul,decode", "--backend", "best", "--tuning", "first", "--profile"}}) {
+             {"--op", "matvec,matmul,decode", "--backend", "best", "--policy", "first", "--profile"}}) {
       std::vector<std::string> run = arguments;
       run.insert(run.end(), op.begin(), op.end());
       INFO(weights[0] << " " << weights.back() << " " << op[1]);

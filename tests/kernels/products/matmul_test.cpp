@@ -88,7 +88,7 @@ void run_every_setting(const codecs::CodecEntry& entry, Devices devices) {
   CHECK(ran > 0);
 }
 
-backends::BoundKernel bind_copy(const backends::Policy&, std::span<const backends::Layer> layers, backends::Place&) {
+backends::BoundKernel bind_copy(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
   const backends::CompressedView& matrix = *layers[0].matrix;
   return backends::cpu::CopyRows{matrix.sections[0].bytes.data(),
                                  matrix.shape.cols * datasets::element_bytes(matrix.type)};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -55,7 +56,7 @@ std::optional<Printed> first_number(const std::string& text) {
   return printed;
 }
 
-// Numbers of a text that are written like results: with a decimal point, or with T, G or % behind them.
+// Numbers of a text that are written like results: with a decimal point, or followed by T, G or %.
 std::vector<std::string> result_numbers(const std::string& text) {
   static const std::regex expression(
       R"re((^|[^0-9A-Za-z_.])([0-9]+\.[0-9]+(?![0-9.])|[0-9]+(?=\s?(?:[TG](?![A-Za-z])|%))))re");
@@ -88,8 +89,7 @@ bool matches(const CaseRecord& record, const std::string& key, const std::string
   if (key == "source") return record.data.source == value;
   if (const auto setting = record.codec.settings.find(key); setting != record.codec.settings.end())
     return to_string(setting->second) == value;
-  const auto names = field_names();
-  return std::find(names.begin(), names.end(), key) != names.end() && field_text(record, key) == value;
+  return is_field(key) && field_text(record, key) == value;
 }
 
 class Checker {
@@ -208,15 +208,49 @@ Claims parse(const std::vector<std::string>& lines) {
   return claims;
 }
 
+using Comments = std::vector<std::vector<std::string>>;  // lines of each group that begins with `numbers:`
+
+// Claims of a sidecar for the block that has `words`.
+struct BlockClaims {
+  std::string words;
+  Comments comments;
+  int found = 0;  // blocks with these words
+};
+
+std::vector<BlockClaims> parse_sidecar(const std::string& text) {
+  std::vector<BlockClaims> blocks;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    line = trimmed(line);
+    if (line.empty() || line.starts_with("#") || line.starts_with("page:")) continue;
+    if (line.starts_with("block:")) {
+      blocks.push_back({trimmed(line.substr(6)), {}});
+      continue;
+    }
+    if (blocks.empty()) throw Fault("the sidecar has \"" + line + "\" before its first block");
+    Comments& comments = blocks.back().comments;
+    if (comments.empty() || line.starts_with("numbers:")) comments.emplace_back();
+    comments.back().push_back(line);
+  }
+  return blocks;
+}
+
+std::string joined(const std::vector<std::string>& block) {
+  std::string text;
+  for (const std::string& line : block) text += (text.empty() ? "" : " ") + trimmed(line);
+  return text;
+}
+
 class Document {
  public:
-  Document(const std::string& text, const std::filesystem::path& root) : checker_(root) {
+  Document(const std::string& text, const std::filesystem::path& root, const std::string& sidecar)
+      : sidecar_(parse_sidecar(sidecar)), checker_(root) {
     std::istringstream stream(text);
     for (std::string line; std::getline(stream, line);) lines_.push_back(line);
   }
 
   CheckedDocument check() {
-    std::vector<std::vector<std::string>> comments;
+    Comments comments;
     for (std::size_t at = 0; at < lines_.size();) {
       if (lines_[at].starts_with("<!-- numbers:")) {
         comments.push_back(comment(at));
@@ -230,6 +264,7 @@ class Document {
         std::vector<std::string> block;
         while (at < lines_.size() && !trimmed(lines_[at]).empty() && !lines_[at].starts_with("<!-- numbers:"))
           block.push_back(lines_[at++]);
+        add_from_sidecar(joined(block), comments);
         if (comments.empty())
           note_results(block);
         else
@@ -238,10 +273,22 @@ class Document {
       }
     }
     if (!comments.empty()) document_.faults.push_back("a comment of numbers stands before nothing");
+    for (const BlockClaims& block : sidecar_)
+      if (block.found != 1)
+        document_.faults.push_back(
+            fmt::format("{} paragraphs or tables have the words \"{}\" of the sidecar", block.found, block.words));
     return document_;
   }
 
  private:
+  void add_from_sidecar(const std::string& text, Comments& comments) {
+    for (BlockClaims& block : sidecar_) {
+      if (text.find(block.words) == std::string::npos) continue;
+      ++block.found;
+      comments.insert(comments.end(), block.comments.begin(), block.comments.end());
+    }
+  }
+
   std::vector<std::string> comment(std::size_t& at) {
     std::vector<std::string> lines;
     for (bool last = false; !last;) {
@@ -270,9 +317,8 @@ class Document {
       fault(fmt::format("it says \"{}\", and the record {} ({})", trimmed(printed_text), rounded, expression));
   }
 
-  void check_block(const std::vector<std::string>& block, const std::vector<std::vector<std::string>>& comments) {
-    std::string text;
-    for (const std::string& line : block) text += (text.empty() ? "" : " ") + trimmed(line);
+  void check_block(const std::vector<std::string>& block, const Comments& comments) {
+    const std::string text = joined(block);
     std::multiset<std::string> open;
     for (const std::string& number : result_numbers(text)) open.insert(number);
     auto close = [&](const std::string& piece) {
@@ -340,19 +386,37 @@ class Document {
       published = published || line.find("reports/published") != std::string::npos;
       numbers = numbers || !result_numbers(line).empty();
     }
-    if (published && numbers) document_.without_records.push_back(heading_ + (table ? " (table)" : " (text)"));
+    if (!numbers) return;
+    const std::string name = heading_ + (table ? " (table)" : " (text)");
+    document_.without_claims.push_back(name);
+    if (published) document_.without_records.push_back(name);
   }
 
   std::vector<std::string> lines_;
   std::string heading_;
+  std::vector<BlockClaims> sidecar_;
   Checker checker_;
   CheckedDocument document_;
 };
 
 }  // namespace
 
-CheckedDocument check_printed_numbers(const std::string& text, const std::filesystem::path& root) {
-  return Document(text, root).check();
+CheckedDocument check_printed_numbers(const std::string& text, const std::filesystem::path& root,
+                                      const std::string& sidecar) {
+  return Document(text, root, sidecar).check();
+}
+
+std::map<std::string, std::string> read_sidecars(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> sidecars;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::ifstream file(entry.path());
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    const std::string first = text.substr(0, text.find('\n'));
+    if (!first.starts_with("page:")) throw Fault(entry.path().string() + " does not begin with \"page: PATH\"");
+    if (!sidecars.emplace(trimmed(first.substr(5)), text).second)
+      throw Fault(entry.path().string() + " is a second sidecar of " + trimmed(first.substr(5)));
+  }
+  return sidecars;
 }
 
 }  // namespace ecmv::reports

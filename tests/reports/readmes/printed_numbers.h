@@ -1,40 +1,49 @@
-// Numbers that a document prints, held against the records they come from. A comment before a table or a paragraph
-// says where each number is from:
+// Numbers that a page prints, held against the records they come from. Claims say where each number is from:
 //
-//   <!-- numbers: record=reports/published/NAME/records.jsonl op=matvec rows=16384 sigma=4
+//   numbers: record=reports/published/NAME/records.jsonl op=matvec rows=16384 sigma=4
 //   columns: - | bits_per_element | elements_per_s in T | speedup_vs_raw
 //   row: codec=raw_int8
 //   row: codec=packed_outliers bits=5
 //   text: 0.93 of = bandwidth_fraction codec=raw_int8
 //   plain: 4.051
-//   -->
+//
+// They stand in a comment before their table or paragraph, `<!-- numbers: ... -->`, or in a sidecar of the page: a file
+// reports/published/numbers/NAME.txt that begins with `page: README.md` (a path from the root). There `block: WORDS`
+// opens the claims of the one paragraph or table that has these words, and lines that begin with `#` are comments.
 //
 // `key=value` chooses cases: `record` (the file), a field of a case (fields.h), `source`, `rows`, `type`, or a setting
-// of the codec; what a row or a text says comes on top of the first line. Of the cases that are left the fastest
-// counts; all must be one codec's, of one data set, op, batch, device, thread count and cache class. A number is a
-// metric (metrics.h) or `read_bandwidth`, in units of M, G or T where it says so; `A / B` divides two, which must be of
-// the same run and the same cache class; a row `A / B` divides each column so. Columns and rows that are `-` are not
-// results. `text` is a piece of the paragraph with one number first, its T, G or M behind it. `plain` lists numbers
-// that are no results: sizes, settings. Every number with a decimal point, T, G or % must be one or the other.
+// of the codec; a row or a text adds its own to the ones after `numbers`. The fastest of the chosen cases counts; all
+// must have the same codec, data set, op, batch, device, thread count and cache class. A number is a metric (metrics.h)
+// or `read_bandwidth`, in units of M, G or T where it says so. `A / B` divides two, which must be of one run and one
+// cache class; a row `A / B` divides each column so. Columns and rows that are `-` are not results. `text` is a piece
+// of the paragraph that begins with its one number, unit included. `plain` lists numbers that are no results: sizes,
+// settings. In a block with claims every number with a decimal point, T, G or % must be one or the other.
 //
 // A record whose build had local changes supports no number.
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace ecmv::reports {
 
 struct CheckedDocument {
-  std::vector<std::string> faults;  // sentences; empty: every number with a comment is its record's
+  std::vector<std::string> faults;  // sentences; empty: every claimed number is its record's
   int numbers = 0;                  // that were compared
-  // Headings of tables and paragraphs that have results and no comment. A table counts if a cell of it has a number
-  // with a decimal point; a paragraph if it links to reports/published and has one.
+  // Blocks without claims that have a number with a decimal point, T, G or %, as "HEADING (table)" or "HEADING (text)".
+  std::vector<std::string> without_claims;
+  // The same, but paragraphs only if they link to reports/published.
   std::vector<std::string> without_records;
 };
 
-// `text` is a document in Markdown; files are below `root`.
-CheckedDocument check_printed_numbers(const std::string& text, const std::filesystem::path& root);
+// `text` is a page in Markdown, `sidecar` the text of its sidecar or empty; files are below `root`.
+CheckedDocument check_printed_numbers(const std::string& text, const std::filesystem::path& root,
+                                      const std::string& sidecar = "");
+
+// The sidecars in `folder` by the page that each is for: path of the page -> text of the sidecar. Throws
+// std::runtime_error for a file without `page: PATH` and for a second sidecar of a page.
+std::map<std::string, std::string> read_sidecars(const std::filesystem::path& folder);
 
 }  // namespace ecmv::reports

@@ -22,7 +22,7 @@ CaseRecord record(const char* codec, std::int64_t rows, std::int64_t devices, co
   r.data.sigma = 4;
   r.codec = {.id = codec};
   r.size = {.stored_bytes = 10000 * rows, .payload_bytes = 10000 * rows, .bits_per_element = 8};
-  r.kernel = {.backend = "cuda", .op = "matvec", .variant = "rows", .tuning = "default", .threads = 1};
+  r.kernel = {.backend = "cuda", .op = "matvec", .variant = "rows", .policy = "default", .threads = 1};
   r.kernel.device = devices == 1 ? "GPU" : std::to_string(devices) + " devices, GPU";
   r.kernel.compute_units = 100 * devices;
   r.time.samples_s = {seconds, seconds, seconds, seconds};
@@ -86,7 +86,7 @@ TEST_CASE("strong scaling: speed-up over one device, efficiency, exchange, and u
   const RecordSet all = records();
   const Contexts contexts(all, "plain");
   const Table table = strong_scaling_table(all, contexts);
-  // 2000 rows have no case of one device.
+  // There is no case of one device with 2000 rows.
   std::map<std::string, size_t> row;
   for (size_t i = 0; i < table.rows.size(); ++i)
     row[text(table, i, "codec") + " " + text(table, i, "ranks") + " " + text(table, i, "us_per_pass")] = i;

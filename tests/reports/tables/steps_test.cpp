@@ -29,7 +29,7 @@ CaseRecord step_record() {
             .encoded_blocks = 2,
             .parts = {{"q", "coder", "rows", 8, 100, 50, 80000, 1e-4},
                       {"lm_head", "coder", "rows", 1, 200, 50, 10000, kUnknown}}};
-  r.kernel = {.backend = "simd", .op = "step", .variant = "best", .tuning = "best", .threads = 2, .batch = 2};
+  r.kernel = {.backend = "simd", .op = "step", .variant = "best", .policy = "best", .threads = 2, .batch = 2};
   r.time.samples_s = {0.001, 0.001, 0.001};
   r.time.median_s = r.time.p10_s = r.time.p90_s = 0.001;
   r.time.elements = 50000;

@@ -1,0 +1,41 @@
+// A batch that is multiplied in parts. All parts but the last have equally many tokens, so two plans serve a batch, and
+// both are made when the kernel is bound. Host code.
+#pragma once
+
+#include <algorithm>
+
+#include "backends/gpu/gpu_api.h"
+
+namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+template <typename Plan>
+struct TokenParts {
+  int batch = 0, most = 0;
+  Plan whole{}, rest{};  // the plan for `most` tokens, and for those that are left in the end
+  // launch(first, tokens, plan) for every part.
+  template <typename Launch>
+  void each(Launch launch) const {
+    for (int first = 0; first < batch; first += most) {
+      const int tokens = std::min(most, batch - first);
+      launch(first, tokens, tokens == most ? whole : rest);
+    }
+  }
+};
+
+template <typename PlanOf>
+auto token_parts(int batch, int most, PlanOf plan_of) -> TokenParts<decltype(plan_of(batch))> {
+  TokenParts<decltype(plan_of(batch))> parts{batch, most, plan_of(std::min(most, batch))};
+  if (batch % most != 0) parts.rest = plan_of(batch % most);
+  return parts;
+}
+
+// The same where a batch that does not fit is halved until it does. A plan for too many tokens has no bytes; one token
+// fits.
+template <typename PlanOf>
+auto halved_token_parts(int batch, PlanOf plan_of) {
+  int most = batch;
+  while (plan_of(most).bytes == 0) most = (most + 1) / 2;
+  return token_parts(batch, most, plan_of);
+}
+
+}  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

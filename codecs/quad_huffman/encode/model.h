@@ -1,0 +1,66 @@
+// The encoder's model of a matrix: how many columns a symbol has, how many low bits stay raw, where the cells of the
+// high parts begin, which symbols get codes, and which symbol with a code stands in for each of the others.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "codecs/quad_huffman/format/layout.h"
+#include "datasets/matrix.h"
+
+namespace ecmv::codecs::quad_huffman {
+
+struct SymbolCode {
+  uint16_t bits = 0;   // the code, first bit lowest
+  uint16_t coded = 0;  // the symbol that it stands for
+  uint8_t length = 0;
+};
+
+inline constexpr int kSymbols = 65536;
+inline constexpr int high_of_symbol(uint32_t symbol, int symbol_cols, int k) {
+  return static_cast<int>(symbol >> (high_bits(symbol_cols) * k) & ((1u << high_bits(symbol_cols)) - 1));
+}
+
+// Floats have their exponents modelled: `lowest` is one, and so is what the functions take.
+struct Model {
+  Form form;
+  bool rotated = false;
+  int symbol_cols = 4, table_bits = 0, lowest = 0;
+  // [kSymbols]: of what stands for a symbol, with the fewest patches, then the shortest.
+  std::vector<SymbolCode> codes = {};
+  SymbolCode shortest = {};  // for columns and rows that are not there
+  // [2^(bits of cols % symbol_cols high parts)]: for a row's last columns, whatever follows in the symbol.
+  std::vector<SymbolCode> partial = {};
+  std::vector<uint32_t> table = {};  // [2^table_bits], as stored
+
+  int most_high() const { return quad_huffman::most_high(symbol_cols, form); }
+  // The distance of w from `lowest`, the high part, not clamped, and the raw bits of w.
+  bool is_negative(int w) const { return form.folded && w < lowest; }
+  int magnitude(int w) const { return is_negative(w) ? lowest - w - 1 : w - lowest; }
+  int high(int w) const { return magnitude(w) >> cell_bits(form); }
+  int raw(int w) const {
+    return (magnitude(w) & ((1 << cell_bits(form)) - 1)) | (is_negative(w) ? 1 << cell_bits(form) : 0);
+  }
+  // Exponents that products have to have as patches, whatever is coded.
+  bool always_patched(int exponent) const { return has_exponent_eights(symbol_cols, form) && exponent == 0; }
+};
+
+// What the model may become: 0 columns of a symbol, -1 raw bits and 0 table bits are open, and so are the cells where
+// both kinds are wanted. Open symbols of floats do not become those of eight but for fragments, which most kernels
+// that take them multiply, nor those of two for fragments, which no kernel multiplies.
+struct Wanted {
+  int symbol_cols, raw_bits, table_bits;
+  bool contiguous, folded;
+  Layout layout;
+  bool rotated;
+};
+
+// What the model is chosen for.
+enum class Aim { size, speed };
+
+// The model of the stored matrix; what is open is chosen here. The raw bits of floats are fixed, and their cells are
+// contiguous. Deterministic on every platform: counts and logarithms are integers, what is compared are sums and
+// products.
+Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim);
+
+}  // namespace ecmv::codecs::quad_huffman

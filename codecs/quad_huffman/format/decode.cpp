@@ -1,0 +1,293 @@
+#include "codecs/quad_huffman/format/decode.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <vector>
+
+#include "codecs/codec.h"
+#include "codecs/quad_huffman/format/schedule.h"
+#include "codecs/quad_huffman/format/segment.h"
+#include "codecs/quad_huffman/format/stored.h"
+
+namespace ecmv::codecs::quad_huffman {
+namespace {
+
+void require(bool condition, const char* sentence) {
+  if (!condition) throw MalformedStream(sentence);
+}
+
+// Bits of a table entry that must be 0: raw ones go there.
+uint32_t unused_bits(const Stored& stored) {
+  const int cols = stored.symbol_cols;
+  const Form form = stored.form;
+  const int shift = entry_shift(cols, form);
+  if (has_packed_entries(cols, form)) return 0x00f0f0f0;
+  if (has_exponent_eights(cols, form)) return 0x88888888;
+  const uint32_t of_nibbles = 0x11111111 | 0x33333333u << shift;
+  if (has_exact_lengths(stored.rotated, form)) return ~(of_nibbles | 0x00808000);
+  if (has_nibble_entries(cols, form)) return ~of_nibbles;
+  const uint32_t of_length = cols == 2 ? 0xffff0000 : has_summed_lengths(cols, form) ? 0x00030303 : 0x01010101;
+  return low_bits_of_bytes(shift) & ~of_length;
+}
+
+void check_table(const Stored& stored) {
+  const uint32_t unused = unused_bits(stored);
+  for (int64_t i = 0; i < int64_t{1} << stored.table_bits; ++i) {
+    const int length = stored.entry_length(i) - (stored.rotated ? kRotationBits : 0);
+    require(length >= 1 && length <= stored.table_bits,
+            "A table entry of a quad_huffman stream has a length that no code has.");
+    require(!has_exact_lengths(stored.rotated, stored.form) ||
+                (sum_of_lengths(stored.symbol_cols, stored.entry(i)) & kExactLengthMask) ==
+                    static_cast<uint32_t>(stored.entry_length(i)),
+            "A table entry of rotated symbols of a quad_huffman stream has a length that is not exact.");
+    require((stored.entry(i) & unused) == 0, "A table entry of a quad_huffman stream has bits where the raw ones go.");
+    // A decoder may look an entry up by more bits than its code has, whatever follows.
+    const int64_t first = i & ((int64_t{1} << length) - 1);
+    require(stored.entry(i) == stored.entry(first), "A code of a quad_huffman stream has table entries that differ.");
+    for (int k = 0; k < stored.symbol_cols; ++k)
+      require(stored.entry_high(i, k) <= most_high(stored.symbol_cols, stored.form),
+              "A table entry of a quad_huffman stream has a high part that no symbol has.");
+  }
+}
+
+void check_tile(const Stored& stored, const TileIndex& tile, const TileIndex& next) {
+  require(tile.first_unit <= next.first_unit && tile.first_patch <= next.first_patch,
+          "The index of tiles of a quad_huffman stream falls.");
+  require(tile.left_patches <= next.first_patch - tile.first_patch,
+          "A tile of a quad_huffman stream has more patches on its left than in all.");
+  require(tile.partial_lines <= kMostPartialLines, "A tile of a quad_huffman stream has more than 32 partial lines.");
+  int64_t units = tile.mask_units() + int64_t{tile.full_lines} * (kLineBytes / kUnitBytes);
+  require(tile.first_unit + units <= next.first_unit, "A tile of a quad_huffman stream has fewer codes than lines.");
+  int64_t words = 0;
+  for (int i = 0; i < tile.partial_lines; ++i)
+    words += std::popcount(load_u32(stored.codes + tile.first_unit * kUnitBytes + 4 * i));
+  units += (words + 3) / 4;
+  require(tile.first_unit + units == next.first_unit,
+          "The codes of a tile of a quad_huffman stream have a wrong size.");
+}
+
+void check_header(const CompressedView& view) {
+  const auto& bytes = view.sections[kHeader].bytes;
+  const bool f8 = view.type == datasets::ElementType::f8_e4m3, floats = f8 || view.type == datasets::ElementType::bf16;
+  require(floats || view.type == datasets::ElementType::i8, "A quad_huffman stream is of int8, bf16 or f8 elements.");
+  require(bytes.size() == header_bytes(floats), "The header of a quad_huffman stream has 6 bytes, of bf16 and f8 7.");
+  const Header header = read_header(bytes);
+  const auto& [form, table_bits, lowest, tile_segments, cols, layout, rotated, largest_substitute] = header;
+  require(form.floats == floats && form.f8 == f8, "The header of a quad_huffman stream has another type of elements.");
+  const std::vector<std::byte> written = write_header(header);
+  require(std::equal(written.begin(), written.end(), bytes.begin()),
+          "The header of a quad_huffman stream has bits that mean nothing.");
+  require(cols >= kLeastSymbolCols, "The symbols of a quad_huffman stream have 2, 4 or 8 columns.");
+  const int tile_cols = tile_segments * segment_cols(cols);
+  require(tile_cols >= kLeastTileCols && tile_cols <= kMostTileCols,
+          "The tiles of a quad_huffman stream have 256 to 2048 columns.");
+  require(floats
+              ? form == float_form(cols, f8) && (!f8 || cols >= kLeastF8SymbolCols)
+              : form.raw_bits >= least_raw_bits(cols, form.folded) && form.raw_bits <= most_raw_bits(cols, form.folded),
+          "A quad_huffman stream has a number of raw bits that its symbols do not have.");
+  require(table_bits >= kLeastTableBits && table_bits <= kMostTableBits,
+          "The table of a quad_huffman stream is indexed by 8 to 13 bits.");
+  require(lowest >= (floats ? 0 : -128) && lowest <= (floats ? most_exponent(form) : 127),
+          "The lowest element or exponent that a quad_huffman stream codes is none.");
+  require(
+      !has_exponent_eights(cols, form) || (lowest <= most_eights_lowest(f8) && (f8 || lowest >= kLeastEightsLowest)),
+      "The lowest exponent of a quad_huffman stream is none that symbols of 8 have.");
+  require(largest_substitute <= most_substitute(form),
+          "What stands in for an exponent of a quad_huffman stream is more than the type's exponents and one.");
+  require(layout != Layout::strips || (cols == kMostSymbolCols && !floats),
+          "The strips of a quad_huffman stream have int8 elements in symbols of 8 columns.");
+  require(!rotated || (layout == Layout::strips && !form.folded && table_bits <= kMostRotatedTableBits),
+          "A quad_huffman stream rotates symbols that have no rotations.");
+}
+
+// Everything but the schedule, the codes and the places of the patches, which decode() follows one by one.
+Stored open_checked(const CompressedView& view) {
+  check_header(view);
+  const auto bytes = [&](int section) { return static_cast<int64_t>(view.sections[section].bytes.size()); };
+  const Stored stored = open_stored(view);
+  require(bytes(kTable) == int64_t{4} << stored.table_bits, "The table of a quad_huffman stream has a wrong size.");
+  check_table(stored);
+  const int64_t tiles = stored.row_groups * stored.column_tiles;
+  require(bytes(kTiles) == kTileBytes * (tiles + 1), "The index of tiles of a quad_huffman stream has a wrong size.");
+  require(bytes(kSchedule) == tiles * stored.tile_segments, "The schedule of a quad_huffman stream has a wrong size.");
+  require(
+      bytes(kRaw) == stored.row_groups * stored.row_segments * raw_bytes_of_segment(stored.symbol_cols, stored.form),
+      "The raw bits of a quad_huffman stream have a wrong size.");
+  const int each_patch = stored.strips() ? kPacketBytes : patch_bytes(stored.form);
+  require(bytes(kPatches) % each_patch == 0, "The patches of a quad_huffman stream have no whole number.");
+  const TileIndex end = stored.tile(tiles);
+  require(stored.tile(0).first_unit == 0 && stored.first_patch(0) == 0 &&
+              end.first_unit * kUnitBytes == bytes(kCodes) && end.first_patch * each_patch == bytes(kPatches),
+          "The index of tiles of a quad_huffman stream does not cover its codes and patches.");
+  for (int64_t i = 0; i < tiles; ++i) check_tile(stored, stored.tile(i), stored.tile(i + 1));
+  return stored;
+}
+
+// Decodes one tile to elements[kLanes][kMostTileCols], wide enough for what patches may still correct; of floats the
+// exponents, and their signs and mantissas beside them.
+struct TileDecoder {
+  const Stored& stored;
+  int64_t group, column;
+  std::vector<int16_t> elements = std::vector<int16_t>(kLanes * kMostTileCols);
+  std::vector<uint8_t> signs = std::vector<uint8_t>(kLanes * kMostTileCols);
+
+  void decode() {
+    const int64_t tile = group * stored.column_tiles + column;
+    const TileIndex index = stored.tile(tile);
+    const TileCodes codes(stored, index);
+    const int64_t lines = index.lines(), segments = stored.segments_of(column);
+    const uint8_t* schedule = stored.schedule + tile * stored.tile_segments;
+    std::array<int64_t, kMostSegments> reach;
+    reach_of_segments(schedule, segments, lines, reach.data());
+    require(
+        std::all_of(schedule + segments, schedule + stored.tile_segments, [](uint8_t blocks) { return blocks == 0; }),
+        "A quad_huffman stream fetches lines past its last column.");
+    require(segments > 1 || lines <= std::min(stored.most_code_bits(), kMostTableBits),
+            "A tile of a quad_huffman stream has more lines than the codes of its only segment can fill.");
+    require(reach[segments - 1] == lines, "A quad_huffman stream does not fetch all lines of a tile.");
+    // Kernels know positions of rotated symbols modulo a ring.
+    require(!stored.rotated || reach[0] < kRingLines,
+            "A tile of rotated symbols of a quad_huffman stream begins with a full ring.");
+    for (int lane = 0; lane < kLanes; ++lane) {
+      int64_t position = 0;
+      for (int64_t s = 0; s < segments; ++s) {
+        position = std::max(position, least_position(reach.data(), s, segments));
+        decode_lane(codes, lane, s, 32 * reach[s], position);
+      }
+    }
+    if (stored.form.floats) return replace(index.first_patch, stored.first_patch(tile + 1));
+    if (stored.strips()) return add_placed(index.first_patch, stored.first_patch(tile + 1));
+    int last = 0;
+    for (int64_t i = index.first_patch; i < stored.first_patch(tile + 1); ++i) {
+      const Patch patch = stored.patch(index, i);
+      require(order_of(patch) >= last, kPatchOrder);
+      last = order_of(patch);
+      add(at(elements, patch), patch.delta);
+    }
+  }
+
+  // The bits of an element.
+  uint16_t element_at(int row, int64_t col) const {
+    const size_t i = static_cast<size_t>(row * int64_t{kMostTileCols} + col);
+    const int element = elements[i];
+    if (!stored.form.floats) {
+      require(element >= -128 && element <= 127, "An element of a quad_huffman stream leaves the range of int8.");
+      return static_cast<uint16_t>(element & 0xff);
+    }
+    require(element >= 0 && element <= most_exponent(stored.form),
+            "An exponent of a quad_huffman stream is none of its elements' type.");
+    return stored.float_bits(element, signs[i]);
+  }
+
+ private:
+  // Kernels apply patches as they come to their columns.
+  static constexpr const char* kPatchOrder =
+      "The patches of a tile of a quad_huffman stream are not in the order of their columns and rows.";
+  static int order_of(const auto& patch) { return patch.col * kLanes + patch.row; }
+  // What a tile has where the patch is: `of_tile` are its elements or signs.
+  template <class Value>
+  Value& at(std::vector<Value>& of_tile, const auto& patch) const {
+    require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column),
+            "A patch of a quad_huffman stream leaves its tile.");
+    return of_tile[static_cast<size_t>(patch.row) * kMostTileCols + static_cast<size_t>(patch.col)];
+  }
+
+  void decode_lane(const TileCodes& codes, int lane, int64_t segment, int64_t end, int64_t& position) {
+    const int64_t begin = position;
+    const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment) + stored.raw_lane_bytes() * lane;
+    SegmentColumns columns;
+    const auto check = [&] {
+      require(position <= end, "A code of a quad_huffman stream reaches into lines that are not there yet.");
+    };
+    if (stored.rotated)
+      decode_segment<true>(stored, codes, lane, position, raw, columns, check);
+    else
+      decode_segment<false>(stored, codes, lane, position, raw, columns, check);
+    require(!stored.rotated || position - begin <= kMostSegmentBits,
+            "A segment of rotated symbols of a quad_huffman stream has more than 416 bits.");
+    const size_t first = static_cast<size_t>(lane * kMostTileCols + segment * stored.segment_cols());
+    for (size_t i = 0; i < static_cast<size_t>(stored.segment_cols()); ++i) {
+      elements[first + i] = static_cast<int16_t>(stored.lowest + columns.offsets[i]);
+      signs[first + i] = columns.signs[i];
+    }
+  }
+
+  static void add(int16_t& element, int delta) {
+    const int sum = element + delta;
+    require(sum >= INT16_MIN && sum <= INT16_MAX, "A patch of a quad_huffman stream leads far from int8.");
+    element = static_cast<int16_t>(sum);
+  }
+
+  void add_placed(int64_t first, int64_t end) {
+    // Kernels know places by 32 bits.
+    require((end - first) * kPacketPatches <= INT32_MAX / kNoPatchDistance,
+            "A tile of strips of a quad_huffman stream has too many patches.");
+    for_each_placed_patch(stored.patches, first, end, [&](const PlacedPatch& placed, int64_t place) {
+      const auto row = static_cast<int>(place / kStripCols), col = static_cast<int>(place % kStripCols),
+                 step = 1 << stored.cell_bits();
+      const Patch patch{col / kLaneCols, row * kLaneCols + col % kLaneCols, placed.takes ? -step : step};
+      add(at(elements, patch), patch.delta);
+    });
+  }
+
+  void replace(int64_t first, int64_t end) {
+    const bool eights = has_exponent_eights(stored.symbol_cols, stored.form);
+    int last = -1;
+    int64_t zeros = 0;
+    for (int64_t row = 0; eights && row < std::min<int64_t>(kLanes, stored.rows - group * kLanes); ++row) {
+      const int16_t* of_row = elements.data() + row * kMostTileCols;
+      zeros += std::count(of_row, of_row + stored.cols_of(column), 0);
+    }
+    for (int64_t i = first; i < end; ++i) {
+      const StoredPatch patch = stored.float_patch(i);
+      zeros -= patch.substitute == 0 ? 1 : 0;
+      require(order_of(patch) > last, kPatchOrder);
+      last = order_of(patch);
+      int16_t& exponent = at(elements, patch);
+      require(patch.substitute <= stored.largest_substitute && exponent == patch.substitute,
+              "A patch of a quad_huffman stream replaces an exponent that is not there.");
+      require(!eights || has_eights_patch(stored.form, stored.lowest, patch.exponent),
+              "A patch of a quad_huffman stream has an exponent that products with symbols of 8 cannot take.");
+      require(stored.signs_of_patches()[i] == at(signs, patch),
+              "A patch of a quad_huffman stream has not the sign and mantissa of its element.");
+      exponent = static_cast<int16_t>(patch.exponent);
+    }
+    require(!eights || zeros == 0,
+            "An exponent of 0 of a quad_huffman stream has no patch, as symbols of 8 exponents want it.");
+  }
+};
+
+void decode_plain(const CompressedView& view, std::span<std::byte> out) {
+  for (int section = 0; section < kSections; ++section)
+    require(section == kHeader || section == kRaw || view.sections[section].bytes.empty(),
+            "A plain quad_huffman stream has sections besides its elements.");
+  require(view.sections[kRaw].bytes.size() == out.size(),
+          "The elements of a plain quad_huffman stream have a wrong size.");
+  std::copy(view.sections[kRaw].bytes.begin(), view.sections[kRaw].bytes.end(), out.begin());
+}
+
+}  // namespace
+
+void decode(const CompressedView& view, std::span<std::byte> out) {
+  require(view.sections.size() == kSections, "A quad_huffman stream has seven sections.");
+  if (is_plain(view)) return decode_plain(view, out);
+  const Stored stored = open_checked(view);
+  const auto bytes = static_cast<size_t>(stored.element_bytes());
+  for (int64_t group = 0; group < stored.row_groups; ++group)
+    for (int64_t column = 0; column < stored.column_tiles; ++column) {
+      TileDecoder tile{stored, group, column};
+      tile.decode();
+      for (int64_t row = group * kLanes; row < std::min(stored.rows, (group + 1) * kLanes); ++row)
+        for (int64_t col = 0; col < stored.cols_of(column); ++col) {
+          const ElementPlace place = stored.place_of(row, column * stored.tile_cols + col);
+          if (place.row >= stored.size.rows || place.col >= stored.size.cols) continue;
+          const size_t number = static_cast<size_t>(place.row * stored.size.cols + place.col);
+          const uint16_t element = tile.element_at(static_cast<int>(row % kLanes), col);
+          for (size_t i = 0; i < bytes; ++i)
+            out[bytes * number + i] = static_cast<std::byte>(element >> (8 * i) & 0xff);
+        }
+    }
+}
+
+}  // namespace ecmv::codecs::quad_huffman

@@ -1,0 +1,116 @@
+// The raw bits of 32 columns of a row, 8 quads, as planes of words (FORMAT.md). A quad is a word whose byte k is for
+// column k, so every field moves by one shift of the whole word.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <initializer_list>
+
+#include "codecs/quad_huffman/format/code.h"
+
+namespace ecmv::codecs::quad_huffman {
+
+inline constexpr uint32_t low_bits_of_bytes(int bits) { return 0x01010101u * ((1u << bits) - 1); }
+
+// Nibbles: the word and the shift where the B bits of a quad are.
+inline constexpr int nibble_word(int raw_bits, int quad) { return quad / 2 * raw_bits / 4; }
+inline constexpr int nibble_shift(int raw_bits, int quad) { return quad / 2 * raw_bits % 4 + quad % 2 * 4; }
+
+inline void pack_nibbles(int raw_bits, const uint32_t* quads, uint32_t* words) {
+  for (int j = 0; j < raw_bits; ++j) words[j] = 0;
+  for (int q = 0; q < 8 && raw_bits > 0; ++q)
+    words[nibble_word(raw_bits, q)] |= (quads[q] & low_bits_of_bytes(raw_bits)) << nibble_shift(raw_bits, q);
+}
+inline void unpack_nibbles(int raw_bits, const uint32_t* words, uint32_t* quads) {
+  for (int q = 0; q < 8; ++q)
+    quads[q] =
+        raw_bits == 0 ? 0 : words[nibble_word(raw_bits, q)] >> nibble_shift(raw_bits, q) & low_bits_of_bytes(raw_bits);
+}
+
+// words[first + second] of quads[8], whose bytes are below 2^(first + second).
+inline void pack_raw(Planes planes, const uint32_t* quads, uint32_t* words) {
+  for (int j = 0; j < planes.first + planes.second; ++j) words[j] = 0;
+  int shift = 0;
+  for (const int plane : {planes.first, planes.second}) {
+    if (plane == 0) continue;
+    const uint32_t mask = low_bits_of_bytes(plane);
+    if (plane == 3) {
+      for (int q = 0; q < 6; ++q) words[q / 2] |= (quads[q] >> shift & mask) << (3 * (q % 2));
+      const uint32_t last = (quads[6] >> shift & mask) | (quads[7] >> shift & mask) << 3;  // 6 bits a byte
+      for (int j = 0; j < 3; ++j) words[j] |= (last >> (2 * j) & low_bits_of_bytes(2)) << 6;
+    } else {
+      const int each = 8 / plane;
+      for (int q = 0; q < 8; ++q) words[q / each] |= (quads[q] >> shift & mask) << (plane * (q % each));
+    }
+    words += plane;
+    shift += plane;
+  }
+}
+
+// The inverse.
+inline void unpack_raw(Planes planes, const uint32_t* words, uint32_t* quads) {
+  for (int q = 0; q < 8; ++q) quads[q] = 0;
+  int shift = 0;
+  for (const int plane : {planes.first, planes.second}) {
+    if (plane == 0) continue;
+    const uint32_t mask = low_bits_of_bytes(plane);
+    if (plane == 3) {
+      for (int q = 0; q < 6; ++q) quads[q] |= (words[q / 2] >> (3 * (q % 2)) & mask) << shift;
+      uint32_t last = 0;
+      for (int j = 0; j < 3; ++j) last |= (words[j] >> 6 & low_bits_of_bytes(2)) << (2 * j);
+      quads[6] |= (last & mask) << shift;
+      quads[7] |= (last >> 3 & mask) << shift;
+    } else {
+      const int each = 8 / plane;
+      for (int q = 0; q < 8; ++q) quads[q] |= (words[q / each] >> (plane * (q % each)) & mask) << shift;
+    }
+    words += plane;
+    shift += plane;
+  }
+}
+
+// Signs and mantissas of f8, s0000mmm each, of a group's 32 columns, in words[4] (FORMAT.md): where in the word of
+// eight columns the nibbles are that have column `col`'s mantissa and sign.
+inline constexpr int f8_mantissa_nibble(int col) { return (1 + col / 2 + col % 2 * 4) % 8; }
+inline constexpr int f8_sign_nibble(int col) { return (f8_mantissa_nibble(col) + 2) % 8; }
+inline void pack_f8(const uint8_t* signs, uint32_t* words) {
+  for (int j = 0; j < 4; ++j) words[j] = 0;
+  for (int col = 0; col < 32; ++col)
+    words[col / 8] |= static_cast<uint32_t>(signs[col] & 7) << (4 * f8_mantissa_nibble(col % 8)) |
+                      static_cast<uint32_t>(signs[col] >> 7) << (4 * f8_sign_nibble(col % 8) + 3);
+}
+inline uint8_t f8_sign(const uint32_t* words, int col) {
+  const uint32_t word = words[col / 8];
+  return static_cast<uint8_t>((word >> (4 * f8_mantissa_nibble(col % 8)) & 7) |
+                              (word >> (4 * f8_sign_nibble(col % 8)) & 8) << 4);
+}
+
+// Symbols of eight: signs and mantissas lie where a bf16 has them, rotated as exponents are.
+inline constexpr int eights_sign_word(bool f8, int col) { return col / (f8 ? 8 : 4); }
+inline constexpr int eights_sign_shift(int col) { return (16 * (col % 2) + eights_rotation(col % 8 / 2)) & 31; }
+inline void pack_eights_signs(bool f8, const uint8_t* signs, uint32_t* words) {
+  for (int j = 0; j < (f8 ? 4 : 8); ++j) words[j] = 0;
+  for (int col = 0; col < 32; ++col) {
+    const uint32_t mantissa = f8 ? (signs[col] & 7u) << 4 : signs[col] & 0x7fu, sign = (signs[col] & 0x80u) << 8;
+    words[eights_sign_word(f8, col)] |= std::rotl(sign | mantissa, eights_sign_shift(col));
+  }
+}
+inline uint8_t eights_sign(bool f8, const uint32_t* words, int col) {
+  const uint32_t bits = std::rotr(words[eights_sign_word(f8, col)], eights_sign_shift(col));
+  return static_cast<uint8_t>((bits >> 8 & 0x80) | (f8 ? bits >> 4 & 7 : bits & 0x7f));
+}
+
+// The two raw bits of the exponents of 32 columns in symbols of eight: columns 0 to 15 in words[0], of which those of
+// the second eight are two bits further.
+inline constexpr int eights_raw_shift(int col) { return (eights_exponent_shift(col % 8) + 2 * (col / 8 % 2)) & 31; }
+inline void pack_eights(const uint8_t* lows, uint32_t* words) {
+  words[0] = words[1] = 0;
+  for (int col = 0; col < 32; ++col) words[col / 16] |= std::rotl(uint32_t{lows[col]}, eights_raw_shift(col));
+}
+inline void unpack_eights(const uint32_t* words, uint32_t* quads) {
+  for (int q = 0; q < 8; ++q) quads[q] = 0;
+  for (int col = 0; col < 32; ++col)
+    quads[col / 4] |= (std::rotr(words[col / 16], eights_raw_shift(col)) & 3) << (8 * (col % 4));
+}
+
+}  // namespace ecmv::codecs::quad_huffman

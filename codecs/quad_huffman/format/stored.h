@@ -1,0 +1,200 @@
+// The stored matrix as readers on a host see it: the header, and pointers into the sections.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "codecs/compressed_matrix.h"
+#include "codecs/quad_huffman/format/header.h"
+#include "codecs/quad_huffman/format/layout.h"
+#include "codecs/quad_huffman/format/patches.h"
+#include "codecs/quad_huffman/format/raw_planes.h"
+
+namespace ecmv::codecs::quad_huffman {
+
+// Little-endian values at any address.
+inline uint32_t load_u32(const uint8_t* p) {
+  uint32_t value;
+  std::memcpy(&value, p, 4);
+  if constexpr (std::endian::native == std::endian::big) value = __builtin_bswap32(value);
+  return value;
+}
+inline uint32_t load_u16(const uint8_t* p) { return p[0] | uint32_t{p[1]} << 8; }
+
+// A tile's place in the sections, and its size.
+struct TileIndex {
+  int64_t first_unit, first_patch, left_patches;
+  int full_lines, partial_lines;
+  int lines() const { return full_lines + partial_lines; }
+  int mask_units() const { return (partial_lines + 3) / 4; }
+};
+
+// 32 columns of a lane: w - lowest but for the high parts, a byte each; of floats the exponents' part of it, and sign
+// and mantissa, the sign in the byte's highest bit and the mantissa in its lowest ones.
+struct RawColumns {
+  std::array<uint8_t, 32> low, sign;
+};
+
+struct Stored : Header {
+  int64_t rows, cols;    // of the stored matrix
+  datasets::Shape size;  // of the matrix: the same, but for fragments and strips
+  int tile_cols;
+  int64_t row_groups, column_tiles, row_segments;
+  const uint8_t *table, *tiles, *schedule, *codes, *raw, *patches;
+
+  bool fragments() const { return layout == Layout::fragments; }
+  bool strips() const { return layout == Layout::strips; }
+  FragmentRuns runs() const { return fragment_runs(form.floats); }
+  // Where in the matrix the element is that is at `row`, `col` of the stored one.
+  ElementPlace place_of(int64_t row, int64_t col) const {
+    if (strips()) return place_of_strip(row, col);
+    return fragments() ? place_of_fragment(row, col, runs()) : ElementPlace{row, col};
+  }
+  // Rows of the matrix that a tile has.
+  int tile_rows() const { return fragments() ? kUnitRows : kLanes; }
+
+  int segment_cols() const { return quad_huffman::segment_cols(symbol_cols); }
+  TileIndex tile(int64_t number) const {
+    const uint8_t* words = tiles + kTileBytes * number;
+    const uint32_t lines = load_u32(words + 12);
+    return {load_u32(words), load_u32(words + 4), load_u32(words + 8), static_cast<int>(lines & 0xffff) * kBlockLines,
+            static_cast<int>(lines >> 16)};
+  }
+  int64_t first_patch(int64_t tile) const { return load_u32(tiles + kTileBytes * tile + 4); }
+  // Columns of a tile in column `column` of the tiles, and segments that have any.
+  int64_t cols_of(int64_t column) const { return std::min<int64_t>(tile_cols, cols - column * tile_cols); }
+  int64_t segments_of(int64_t column) const { return (cols_of(column) + segment_cols() - 1) / segment_cols(); }
+  const uint8_t* raw_of(int64_t group, int64_t segment_of_row) const {
+    return raw + (group * row_segments + segment_of_row) * raw_bytes_of_segment(symbol_cols, form);
+  }
+  // Bytes from a lane's raw words to the next one's.
+  int raw_lane_bytes() const { return 4 * raw_unit_words(symbol_cols, form); }
+  int cell_bits() const { return quad_huffman::cell_bits(form); }
+
+  // Columns [32 * group, 32 * group + 32) of a lane whose raw words of a segment begin at `at`.
+  RawColumns raw_columns(const uint8_t* at, int group) const {
+    std::array<uint32_t, kMostPlaneWords> words{};
+    for (int j = 0; j < form.raw_bits; ++j) words[j] = load_u32(at + raw_word_offset(symbol_cols, form, group, j));
+    const bool eights = has_exponent_eights(symbol_cols, form);
+    const uint32_t* planes = words.data() + sign_mantissa_bits(form);
+    uint32_t quads[8];
+    if (eights)
+      unpack_eights(planes, quads);
+    else if (has_nibble_entries(symbol_cols, form))
+      unpack_nibbles(form.raw_bits, words.data(), quads);
+    else
+      unpack_raw(planes_of(form.floats ? cell_bits() : form.raw_bits, form.folded), planes, quads);
+    RawColumns columns{};
+    for (int i = 0; i < 32; ++i) {
+      columns.low[i] = static_cast<uint8_t>(quads[i / 4] >> (8 * (i % 4)));
+      if (!form.floats) continue;
+      columns.sign[i] = eights    ? eights_sign(form.f8, words.data(), i)
+                        : form.f8 ? f8_sign(words.data(), i)
+                                  : static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4)));
+    }
+    return columns;
+  }
+  // w - lowest of an int8 element with high part `high` and raw bits `raw`; of floats exponent - lowest.
+  int offset_of(int high, int raw) const {
+    const int magnitude = (high << cell_bits()) | (raw & ((1 << cell_bits()) - 1));
+    return form.folded && (raw >> cell_bits() & 1) != 0 ? -magnitude - 1 : magnitude;
+  }
+  // The bits of a float with such a byte of sign and mantissa.
+  uint16_t float_bits(int exponent, int sign) const {
+    if (form.f8) return static_cast<uint16_t>(sign | (exponent & 15) << 3);  // a substitute may be 16
+    return static_cast<uint16_t>((sign & 0x80) << 8 | exponent << 7 | (sign & 0x7f));
+  }
+  int element_bytes() const { return form.floats && !form.f8 ? 2 : 1; }
+
+  StoredPatch float_patch(int64_t i) const {
+    const uint32_t bits = load_u32(patches + kPatchWordBytes * i);
+    return {static_cast<int>(bits % kLanes), static_cast<int>(bits / kLanes % kMostTileCols),
+            static_cast<int>(bits >> 16 & 255), static_cast<int>(bits >> 24)};
+  }
+  // The signs and mantissas of all patches of floats, a byte each.
+  const uint8_t* signs_of_patches() const { return patches + kPatchWordBytes * first_patch(row_groups * column_tiles); }
+  // Patch number i of the matrix, of a tile of int8 rows or fragments.
+  Patch patch(const TileIndex& tile, int64_t i) const {
+    const uint32_t bits = load_u16(patches + 2 * i);
+    const int half = i - tile.first_patch < tile.left_patches ? 0 : kPatchCols;
+    return {static_cast<int>(bits % kLanes), half + static_cast<int>(bits / kLanes % kPatchCols),
+            (bits >> 15 != 0 ? -1 : 1) * (1 << cell_bits())};
+  }
+
+  // Bits of the longest code.
+  int most_code_bits() const { return table_bits + (rotated ? kRotationBits : 0); }
+  // What entry i of the table says.
+  uint32_t entry(int64_t i) const { return load_u32(table + 4 * i); }
+  int entry_length(int64_t i) const {
+    const uint32_t entry = this->entry(i);
+    if (symbol_cols == 2) return static_cast<int>(entry >> 16);
+    if (has_packed_entries(symbol_cols, form)) return static_cast<int>(entry >> 28);
+    if (has_summed_lengths(symbol_cols, form))
+      return static_cast<int>(sum_of_lengths(symbol_cols, entry) & kSummedLengthMask);
+    return static_cast<int>((entry & 1) | (entry >> 7 & 2) | (entry >> 14 & 4) | (entry >> 21 & 8));
+  }
+  int entry_high(int64_t i, int k) const {
+    if (symbol_cols == 8) return static_cast<int>(entry(i) >> high_shift(8, form, k) & 3);
+    return static_cast<int>((entry(i) >> (8 * k) & 0xff) >> entry_shift(symbol_cols, form));
+  }
+};
+
+// Trusts the bytes, but for the header's size; decode.cpp checks them.
+inline Stored open_stored(const CompressedView& view) {
+  const auto bytes = [&](int section) { return reinterpret_cast<const uint8_t*>(view.sections[section].bytes.data()); };
+  Stored s{};
+  static_cast<Header&>(s) = header_of(view);
+  s.size = view.shape;
+  const datasets::Shape shape = stored_shape(view.shape, s.layout);
+  s.rows = shape.rows, s.cols = shape.cols;
+  s.tile_cols = s.tile_segments * s.segment_cols();
+  s.row_groups = row_groups(s.rows), s.column_tiles = s.tile_cols == 0 ? 0 : column_tiles(s.cols, s.tile_cols);
+  s.row_segments = row_segments(s.cols, s.symbol_cols);
+  s.table = bytes(kTable), s.tiles = bytes(kTiles), s.schedule = bytes(kSchedule), s.codes = bytes(kCodes);
+  s.raw = bytes(kRaw), s.patches = bytes(kPatches);
+  return s;
+}
+
+// The words of a tile's codes, lane by lane. Assumes checked bytes.
+class TileCodes {
+ public:
+  TileCodes(const Stored& stored, const TileIndex& tile) : full_lines_(tile.full_lines), lines_(tile.lines()) {
+    const uint8_t* masks = stored.codes + tile.first_unit * kUnitBytes;
+    full_ = masks + tile.mask_units() * kUnitBytes;
+    const uint8_t* next = full_ + tile.full_lines * kLineBytes;
+    for (int i = 0; i < tile.partial_lines; ++i) {
+      masks_[i] = load_u32(masks + 4 * i);
+      partial_[i] = next;
+      next += 4 * std::popcount(masks_[i]);
+    }
+  }
+  int lines() const { return lines_; }
+  int full_lines() const { return full_lines_; }
+  const uint8_t* full() const { return full_; }
+  // Which lanes have words of a partial line, and where the first word of a lane from `lane` on is.
+  uint32_t mask(int64_t line) const { return masks_[line - full_lines_]; }
+  const uint8_t* partial(int64_t line, int lane) const {
+    return partial_[line - full_lines_] + 4 * std::popcount(mask(line) & ((1u << lane) - 1));
+  }
+  // 0 where the lane has none.
+  uint32_t word(int64_t line, int lane) const {
+    if (line < full_lines_) return load_u32(full_ + line * kLineBytes + 4 * lane);
+    if (line >= lines_ || (mask(line) >> lane & 1) == 0) return 0;
+    return load_u32(partial(line, lane));
+  }
+  // The lane's code bits from `position` on, 33 or more.
+  uint64_t window(int64_t position, int lane) const {
+    return (word(position / 32, lane) | uint64_t{word(position / 32 + 1, lane)} << 32) >> (position % 32);
+  }
+
+ private:
+  int full_lines_, lines_;
+  const uint8_t* full_;
+  std::array<uint32_t, kMostPartialLines> masks_;
+  std::array<const uint8_t*, kMostPartialLines> partial_;
+};
+
+}  // namespace ecmv::codecs::quad_huffman

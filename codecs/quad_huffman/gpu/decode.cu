@@ -1,0 +1,157 @@
+// Decoding to memory, of int8, bf16 and f8 elements. A lane that stored its own row would send 16 bytes to each of 32
+// rows, which memory takes at a fifth of its speed; so a lane group stores what it decoded from a piece of shared
+// memory (tile/rows.h), rows of 256 bytes by as many lanes as they have 16 bytes. Longer runs of a row are faster,
+// though lines have 128 bytes (H200, bf16: 1.00 T elements/s with 128 bytes, 1.10 with 256). Raw bits of int8
+// elements are loaded early (16384 x 16384, K = 8, us: B = 3, T = 12 119.5, and 123.9 without; B = 4, T = 8 117.2 and
+// 120.6).
+#include <algorithm>
+
+#include "codecs/quad_huffman/gpu/kernels.h"
+#include "codecs/quad_huffman/gpu/takes.h"
+#include "codecs/quad_huffman/gpu/tile/rows.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+namespace {
+
+// Bytes of a row that are stored at once.
+inline constexpr int kStoredBytes = 256;
+inline constexpr int64_t kStoredPieceBytes = int64_t{kLanes} * kStoredBytes;
+
+// Stores the piece at `decoded`, the first of its rows, which are row_bytes apart and of which so many exist; `bytes`
+// of each exist. All 16 bytes at once where they all begin at a multiple of 16.
+template <typename Piece>
+ECMV_GPU_DEVICE void store_piece(const Piece& piece, gpu::Pointer<std::byte> decoded, int64_t row_bytes, int rows,
+                                 int bytes, bool aligned) {
+  constexpr int kTogether = kLanes / Piece::kChunks;
+  const int first_row = LaneGroup::lane() / Piece::kChunks, chunk = LaneGroup::lane() % Piece::kChunks;
+  if (aligned) {
+    if (chunk * 16 >= bytes) return;
+    gpu::Pointer<std::byte> to = decoded + (first_row * row_bytes + chunk * 16);
+    ECMV_GPU_UNROLL
+    for (int i = 0; i < Piece::kChunks; ++i, to += kTogether * row_bytes) {
+      const int row = first_row + i * kTogether;
+      if (row < rows) *gpu::cast<gpu::uint4>(to) = *gpu::cast<const gpu::uint4>(piece.bytes + Piece::place(row, chunk));
+    }
+    return;
+  }
+  ECMV_GPU_NO_UNROLL
+  for (int row = 0; row < rows; ++row) {
+    ECMV_GPU_NO_UNROLL
+    for (int i = LaneGroup::lane(); i < bytes; i += kLanes)
+      decoded[row * row_bytes + i] = piece.bytes[Piece::place(row, i / 16) + i % 16];
+  }
+}
+
+// A lane group decodes one tile after the other. Pieces begin at plan.inputs.
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void decode(Matrix matrix, BlockPlan plan, Hidden hidden,
+                                                            gpu::Pointer<std::byte> decoded) {
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
+  using Piece = RowsPiece<TileOf, kStoredBytes>;
+  const int lane_group = LaneGroup::uniform(LaneGroup::group());
+  TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
+  Piece piece{gpu::shared_memory() + (plan.inputs + lane_group * Piece::kBytes), Piece::in_all_elements(matrix.lowest)};
+  fill_table(matrix, plan, load_own_entries<4>(matrix));
+  gpu::sync_block();
+
+  const Table table = table_of(matrix, plan);
+  const int64_t row_bytes = int64_t{matrix.cols} * Piece::kElementBytes;
+  const bool aligned = row_bytes % 16 == 0;
+  for (int64_t number = gpu::block_index() * plan.lane_groups + lane_group;
+       number < matrix.row_groups * matrix.column_tiles; number += gpu::grid_size() * plan.lane_groups) {
+    const int64_t group = number / matrix.column_tiles, first_row = group * kLanes;
+    tile.begin(matrix.streams, group, static_cast<int>(number % matrix.column_tiles), matrix.column_tiles, matrix.cols);
+    const int rows = matrix.rows - first_row < kLanes ? static_cast<int>(matrix.rows - first_row) : kLanes;
+    gpu::Pointer<std::byte> to = decoded + (first_row * row_bytes + int64_t{tile.first_col()} * Piece::kElementBytes);
+    int bytes_left = static_cast<int>(row_bytes) - tile.first_col() * Piece::kElementBytes;
+    PatchWalk patches = tile.patch_walk();
+    for (int s = 0; s < tile.segments(); ++s) {
+      LaneGroup::sync();
+      tile.fetch(s);
+      gpu::commit_copies();
+      gpu::wait_copies<kAhead>();
+      LaneGroup::sync();
+      piece.decode(tile, table, s, patches, [&](int, int cols) {
+        const int bytes = cols * Piece::kElementBytes;
+        store_piece(piece, to, row_bytes, rows, bytes_left < bytes ? bytes_left : bytes, aligned);
+        to += bytes;
+        bytes_left -= bytes;
+      });
+    }
+  }
+}
+
+// Two blocks of 8 lane groups are 1.05 to 1.08 times as fast at 5120, equal at 8192 and 16384 for int8 elements
+// (2026-11-23-h200/decode), and take 1.03 to 1.25 times as long for bf16 at 5760 x 2880 and 8192.
+constexpr RingPolicy kPolicies[] = {
+    {{"groups16"}, 16, 32, 1},
+    {{"groups8_fit2"}, 8, 16, 2},
+#ifdef ECMV_SEARCH
+    {{"groups24"}, 24, 16, 1},  // 1.02 to 1.06 times as fast for bf16 at 5760 x 2880, slower elsewhere
+#endif
+};
+
+std::string_view choose(const backends::CompressedView& view, const backends::DeviceInfo&, int) {
+  return kPolicies[has_floats(view) || view.shape.cols >= 8192 ? 0 : 1].name;
+}
+
+BlockPlan plan_decode(const RingPolicy& policy, const Code& code, datasets::Shape shape, int64_t shared_bytes) {
+  return plan_of(policy, code, shape, InputType::none, shared_bytes, kStoredPieceBytes);
+}
+
+std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
+                    const backends::Policy& named) {
+  if (std::string reason = refuses_matrix(view, Layout::rows, Elements::any); !reason.empty()) return reason;
+  const BlockPlan plan = plan_decode(named.as<RingPolicy>(), code_of(view), view.shape, device.shared_bytes);
+  return plan.lane_groups == 0 ? kRefusesSharedMemory : "";
+}
+
+using Kernel = void (*)(Matrix, BlockPlan, Hidden, gpu::Pointer<std::byte>);
+
+struct Decode {
+  Matrix matrix;
+  BlockPlan plan;
+  gpu::LaunchShape launch_shape;
+  Kernel kernel;
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    gpu::launch(kernel, launch_shape, stream, matrix, plan, hidden_of(plan), args.out);
+  }
+};
+
+constexpr bool has_short_windows(int symbol_cols, int form) {
+  return is_folded(form) && is_chosen_code(symbol_cols, form);
+}
+
+Kernel kernel_of(const Code& code) {
+  const auto kernel = [](auto symbol_cols, auto form, auto symbols) -> Kernel {
+    return decode<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
+  };
+  return is_float(code.form) ? for_float_code(code, kernel) : for_code<has_short_windows>(code, kernel);
+}
+
+backends::BoundKernel bind(const backends::Policy& named, Layers layers, int, backends::Place& place) {
+  const auto& policy = named.as<RingPolicy>();
+  const backends::CompressedView& view = *layers[0].matrix;
+  const Code code = code_of(view);
+  const Matrix matrix = matrix_of(view, code);
+  const BlockPlan plan = plan_decode(policy, code, view.shape, place.device().shared_bytes);
+  const int64_t blocks = (matrix.row_groups * matrix.column_tiles + plan.lane_groups - 1) / plan.lane_groups;
+  return Decode{matrix,
+                plan,
+                {std::min<int64_t>(blocks, int64_t{place.device().compute_units} * policy.blocks),
+                 plan.lane_groups * kLanes, plan.bytes},
+                kernel_of(code)};
+}
+
+}  // namespace
+
+backends::Kernel decode_rows() {
+  return {.op = backends::Op::decode,
+          .variant = "rings",
+          .policies = kPolicies,
+          .refuses = refuses,
+          .bind = bind,
+          .choose = choose};
+}
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -1,0 +1,136 @@
+// Host side of every kernel: what a matrix is on the device, and how its table, rings and x share a block's shared
+// memory.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "codecs/quad_huffman/format/layout.h"
+#include "codecs/quad_huffman/format/patches.h"
+#include "codecs/quad_huffman/gpu/prologue.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+struct Code {
+  int symbol_cols, form, table_bits, tile_cols, lowest;
+  bool rotated = false;
+};
+
+inline Code code_of(const backends::CompressedView& view) {
+  const Header header = header_of(view);
+  return {header.symbol_cols, header.form,   header.table_bits, header.tile_segments * segment_cols(header.symbol_cols),
+          header.lowest,      header.rotated};
+}
+
+inline Matrix matrix_of(const backends::CompressedView& view, const Code& code) {
+  const auto bytes = [&](int section) { return view.sections[section].bytes.data(); };
+  const datasets::Shape stored = stored_shape(view);
+  const int base = eights_base(code.form, code.lowest);
+  const int64_t patch_count = static_cast<int64_t>(view.sections[kPatches].bytes.size()) / patch_bytes(code.form);
+  return {.table = reinterpret_cast<const uint32_t*>(bytes(kTable)),
+          .streams = {.tiles = reinterpret_cast<const gpu::uint4*>(bytes(kTiles)),
+                      .schedule = reinterpret_cast<const uint8_t*>(bytes(kSchedule)),
+                      .codes = bytes(kCodes),
+                      .raw = bytes(kRaw),
+                      .patches = reinterpret_cast<const uint16_t*>(bytes(kPatches)),
+                      .signs = reinterpret_cast<const uint8_t*>(bytes(kPatches) + kPatchWordBytes * patch_count),
+                      .patch_count = patch_count,
+                      .row_segments = static_cast<int>(row_segments(stored.cols, code.symbol_cols)),
+                      .tile_segments = code.tile_cols / segment_cols(code.symbol_cols)},
+          .entries = 1 << code.table_bits,
+          .exponent_quads = has_exponent_quads(code.symbol_cols, code.form),
+          .lowest = code.lowest,
+          .base = static_cast<uint32_t>(base) << 7 | static_cast<uint32_t>(base) << 23,
+          .power = eights_lowest(code.form, code.lowest) - base,
+          .row_groups = row_groups(stored.rows),
+          .rows = view.shape.rows,
+          .cols = static_cast<int>(stored.cols),
+          .column_tiles = static_cast<int>(column_tiles(stored.cols, code.tile_cols))};
+}
+
+// Whether the elements are bf16 or f8; those products are `matmul`.
+inline bool has_floats(const backends::CompressedView& view) { return view.type != datasets::ElementType::i8; }
+
+// Lane groups a block, copies of the table at most, blocks that are to fit on a multiprocessor.
+struct RingPolicy : backends::Policy {
+  int lane_groups, copies, blocks;
+};
+
+// Shared memory that every block needs besides its own.
+inline constexpr int64_t kSystemBytes = 1024;
+
+inline int64_t bytes_of_block(int64_t shared_bytes, const RingPolicy& policy) {
+  return (shared_bytes + kSystemBytes) / policy.blocks - kSystemBytes;
+}
+
+// What a kernel keeps of x in shared memory. Sums of floats are each lane group's own.
+enum class InputType { none, int8, float32 };
+constexpr int bytes_of_column(InputType inputs) {
+  switch (inputs) {
+    case InputType::none: return 0;
+    case InputType::int8: return 1;
+    case InputType::float32: return 4;
+  }
+  return 0;
+}
+
+// Gives the table as many copies as fit into `bytes`, a power of two, `most` at most; rings follow it. False if not
+// even one fits. A kernel may have several tables. Two codes and Table's shift fit a window of 32 bits.
+inline bool place_table(BlockPlan& plan, const Code& code, int most, int64_t bytes, int tables = 1) {
+  for (int copies = most; copies >= 1; copies /= 2) {
+    const int64_t table = tables * (int64_t{4} << code.table_bits) * copies;
+    if (table > bytes || 2 * code.table_bits + 2 + std::countr_zero(static_cast<unsigned>(copies)) > 32) continue;
+    if (code.rotated && copies != 2 && copies != 8) continue;
+    plan.copies = copies;
+    plan.copy_shift = std::countr_zero(static_cast<unsigned>(copies));
+    plan.rings = static_cast<int>(table);
+    return true;
+  }
+  return false;
+}
+
+inline Hidden hidden_of(const BlockPlan& plan) { return {.ring_bits = kRingBits + 2 + plan.copy_shift}; }
+
+// As many lane groups share rows as there are tiles for; a block's are a multiple of them.
+inline int lane_groups_of_rows(int lane_groups, int64_t tiles) {
+  int of_rows = 1;
+  while (of_rows * 2 <= lane_groups && of_rows < tiles && lane_groups % (of_rows * 2) == 0) of_rows *= 2;
+  return of_rows;
+}
+
+// 0 lane groups if table, rings and x of not even two fit. `own_bytes` are more of each lane group, in place of x.
+inline BlockPlan plan_of(const RingPolicy& policy, const Code& code, datasets::Shape matrix, InputType inputs,
+                         int64_t block_bytes, int64_t own_bytes = 0) {
+  const int64_t shared_bytes = bytes_of_block(block_bytes, policy);
+  const int64_t tiles = column_tiles(matrix.cols, code.tile_cols),
+                x_bytes = bytes_of_column(inputs) * row_segments(matrix.cols, code.symbol_cols) *
+                          segment_cols(code.symbol_cols);
+  for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
+    const int of_rows = lane_groups_of_rows(lane_groups, tiles);
+    const int64_t rings = int64_t{lane_groups} * kRingBytes, input_bytes = x_bytes + lane_groups * own_bytes,
+                  row_sums = inputs == InputType::float32 ? lane_groups : lane_groups / of_rows,
+                  sums = (row_sums * kLanes * 4 + 16) / 16 * 16;
+    BlockPlan plan{.lane_groups = lane_groups, .lane_groups_of_rows = of_rows};
+    if (!place_table(plan, code, policy.copies, shared_bytes - rings - sums - input_bytes)) continue;
+    plan.sums = plan.rings + static_cast<int>(rings);
+    plan.inputs = plan.sums + static_cast<int>(sums);
+    plan.bytes = plan.inputs + static_cast<int>(input_bytes);
+    return plan;
+  }
+  return {};
+}
+
+using backends::Layers;
+
+// The launch of a product whose blocks have plan.lane_groups_of_rows lane groups for each of their row groups.
+inline gpu::LaunchShape launch_shape_of(const Matrix& matrix, const BlockPlan& plan,
+                                        const backends::DeviceInfo& device) {
+  const int64_t rows_of_block = int64_t{plan.lane_groups} / plan.lane_groups_of_rows * kLanes;
+  return {(matrix.rows + rows_of_block - 1) / rows_of_block, plan.lane_groups * kLanes, plan.bytes,
+          gpu::have_early_launches(device)};
+}
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -1,0 +1,122 @@
+// What a thread block of the product kernels has in shared memory besides its lane groups' rings: copies of the
+// table, sums of rows, and x.
+#pragma once
+
+#include "backends/gpu/products/int8_inputs.h"
+#include "codecs/quad_huffman/gpu/tile/lanes.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+
+// The matrix as kernels see it.
+struct Matrix {
+  gpu::Pointer<const uint32_t> table;
+  Streams streams;
+  int entries;          // 2^T
+  bool exponent_quads;  // whether entries are made exponent_quads() in shared memory
+  int lowest;
+  // For symbols of eight exponents: what products put in place of `lowest`, where numbers of bf16 have their
+  // exponents, and the power of two that products are to be multiplied by in return.
+  uint32_t base;
+  int power;
+  int64_t row_groups;
+  int64_t rows;            // of the matrix
+  int cols, column_tiles;  // of the stored matrix
+};
+
+// The columns of some column tiles: up to the matrix's last one, and as many as there are codes for.
+struct TileCols {
+  int first, end, stored;
+};
+ECMV_GPU_DEVICE TileCols cols_of_tiles(const Matrix& matrix, int first_tile, int tiles, int segment_cols) {
+  const int tile_cols = matrix.streams.tile_segments * segment_cols, first = first_tile * tile_cols,
+            left = matrix.streams.row_segments * segment_cols - first, all = tiles * tile_cols;
+  return {first, matrix.cols, left < all ? left : all};
+}
+
+// Where things lie in a block's shared memory, in bytes from its beginning, where the table is.
+struct BlockPlan {
+  int copies = 0, copy_shift = 0;                // of the table
+  int lane_groups = 0, lane_groups_of_rows = 0;  // of a block; those that share rows
+  int rings = 0, sums = 0, inputs = 0;           // the lane groups' rings; sums of rows and, after them, that of x; x
+  int bytes = 0;
+  int table_bits = 0, own_bytes = 0;  // of a chain: the most; of a lane group
+};
+
+// Threads that fill a table together: all of a block, or some.
+struct Threads {
+  int own, count;
+};
+ECMV_GPU_DEVICE Threads all_threads() { return {gpu::thread_index(), gpu::block_size()}; }
+
+// The entries of which this thread stores copies, the first kCount of them. There are a power of two entries, and
+// threads beyond that many share the work on one. Loaded before anything that has to be waited for, as a kernel
+// begins, they cost no time of their own.
+template <int kCount>
+struct OwnEntries {
+  uint32_t entry[kCount];
+
+  // What depends on all of them.
+  ECMV_GPU_DEVICE uint32_t all() const {
+    uint32_t all = 0;
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < kCount; ++k) all |= entry[k];
+    return all;
+  }
+};
+template <int kCount>
+ECMV_GPU_DEVICE OwnEntries<kCount> load_own_entries(const Matrix& matrix, Threads threads = all_threads(),
+                                                    int further = 0) {
+  OwnEntries<kCount> own{};
+  const int first = (threads.own & (matrix.entries - 1)) + further * threads.count;
+  ECMV_GPU_UNROLL
+  for (int k = 0; k < kCount; ++k)
+    if (const int number = first + k * threads.count; number < matrix.entries)
+      own.entry[k] = gpu::load_shared_by_many(matrix.table + number);
+  return own;
+}
+
+// Makes the copies of the table at `table` in shared memory; `own` is this thread's load_own_entries(matrix). They
+// are stored 16 bytes at a time, and each eight lanes' to different banks. (H200, d = 16384, 32 copies: a load a word
+// 56.4 us a layer; entries handed from lane to lane so that copies are stored line by line 52.8. In chain_ahead,
+// where it is a larger part, that took 2200 clocks a layer of d = 4096, and this takes 1400. Without the divisions
+// that nvcc makes of `/ entries` and of loops over threads that it unrolls, matvec has 5.80 T elements/s instead of
+// 5.69 at d = 8192.)
+template <int kCount>
+ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const BlockPlan& plan, OwnEntries<kCount> own,
+                                Threads threads = all_threads(), gpu::Pointer<std::byte> table = gpu::shared_memory()) {
+  constexpr int kEntryBytes = 4, kChunkBytes = 16;
+  const int bytes = kEntryBytes << plan.copy_shift, chunks = bytes / kChunkBytes,
+            first = threads.own & (matrix.entries - 1),
+            entries_bits = 31 - gpu::leading_zeros(static_cast<uint32_t>(matrix.entries));
+  const int of_entry = threads.count >> entries_bits, most = of_entry < chunks ? of_entry : chunks,
+            sharers = most > 0 ? most : 1, sharer = threads.own >> entries_bits;
+  const int turn = threads.own % 8 * chunks / 8 + sharer;
+  if (sharer >= sharers) return;
+  ECMV_GPU_NO_UNROLL
+  for (int done = 0; first + done * threads.count < matrix.entries; done += kCount) {
+    if (done > 0) own = load_own_entries<kCount>(matrix, threads, done);
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < kCount; ++k) {
+      const int number = first + (done + k) * threads.count;
+      if (number >= matrix.entries) break;
+      const uint32_t entry = matrix.exponent_quads ? exponent_quads(own.entry[k]) : own.entry[k];
+      const gpu::Pointer<std::byte> to = table + number * bytes;
+      for (int i = 0; i < chunks; i += sharers)
+        gpu::cast<gpu::uint4>(to)[(turn + i) & (chunks - 1)] = gpu::uint4{entry, entry, entry, entry};
+      if (chunks > 0) continue;
+      gpu::cast<uint32_t>(to)[0] = entry;
+      if (bytes == 2 * kEntryBytes) gpu::cast<uint32_t>(to)[1] = entry;
+    }
+  }
+}
+
+// This lane's copy.
+ECMV_GPU_DEVICE Table table_of(const Matrix& matrix, const BlockPlan& plan,
+                               gpu::Pointer<std::byte> table = gpu::shared_memory()) {
+  constexpr int kEntryBytes = 4;
+  const uint32_t distance = kEntryBytes * static_cast<uint32_t>(plan.copies);
+  return {table, static_cast<uint32_t>(matrix.entries - 1) * distance, distance,
+          static_cast<uint32_t>(kEntryBytes * (LaneGroup::lane() & (plan.copies - 1)))};
+}
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -1,0 +1,168 @@
+// The fast path: products of int8 elements with one vector of int8. A lane group of 32 decodes a tile, a lane a row
+// of it. The codes of a tile come through a ring of lines in shared memory, filled by asynchronous copies as the
+// tile's schedule says, so that the decoder keeps nothing but a bit position; a window of 32 bits of the ring serves
+// 2 or 3 symbols, and three words of it are two windows. All words of a lane lie in its own bank, and the table has
+// up to 32 copies, lane l reading copy l, so that lanes never wait for each other. Raw bits go straight to registers,
+// a segment ahead. x is in shared memory as a whole. Patches are added to the sums there before the codes are
+// multiplied. The lane groups of a block share rows: each has some of their column tiles.
+//
+// To read it: tile/lanes.h decodes, tile/cells.h makes bytes of entries and raw bits, prologue.h fills the table,
+// plan.h divides shared memory.
+#include "backends/gpu/products/requantise.h"
+#include "codecs/quad_huffman/gpu/kernels.h"
+#include "codecs/quad_huffman/gpu/takes.h"
+
+namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
+namespace {
+
+// Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory, to the sums of its rows.
+template <typename TileOf>
+ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table& table, gpu::Pointer<const std::byte> inputs,
+                                   gpu::Pointer<int32_t> sums) {
+  const gpu::Pointer<const int8_t> patched = gpu::cast<const int8_t>(inputs + tile.first_col());
+  tile.for_each_patch([&](int row, int col, int change) { gpu::atomic_add(sums + row, change * patched[col]); });
+  const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
+  int32_t products[2] = {};
+  gpu::uint4 input{};
+  tile.template decode<true>(table, [&](int segment, int quad, uint32_t bytes) {
+    if (quad % 4 == 0) input = own_inputs[segment * (TileOf::kSegmentCols / 16) + quad / 4];
+    const uint32_t four = quad % 4 == 0 ? input.x : quad % 4 == 1 ? input.y : quad % 4 == 2 ? input.z : input.w;
+    int32_t& sum = products[TileOf::Bytes::sum_of(quad)];
+    sum = TileOf::Bytes::add_products(bytes, four, sum);
+  });
+  gpu::atomic_add(sums + LaneGroup::lane(), TileOf::Bytes::product(products));
+}
+
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, BlockPlan plan, Hidden hidden,
+                                                             gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
+  const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
+            parts = plan.lane_groups / plan.lane_groups_of_rows;
+  const int64_t group = gpu::block_index() * parts + part;
+  const gpu::Pointer<int32_t> sums = gpu::cast<int32_t>(gpu::shared_memory() + plan.sums),
+                              x_sum = sums + parts * kLanes;
+  const gpu::Pointer<std::byte> inputs = gpu::shared_memory() + plan.inputs;
+
+  TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
+  int column = group < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
+  gpu::let_next_begin();
+  const auto own_entries = load_own_entries<4>(matrix);
+  // The second segment's codes are asked for, too: a block that begins a layer ahead then waits for the vector.
+  // (H200, 8192 x 8192, two blocks a multiprocessor: 1.7 % less time. Strips, whose blocks do not begin ahead, took
+  // 1.2 % more.)
+  if (column < matrix.column_tiles)
+    tile.template begin<false, true>(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
+  fill_table(matrix, plan, own_entries);
+  ECMV_GPU_NO_UNROLL
+  for (int i = gpu::thread_index(); i <= parts * kLanes; i += gpu::block_size()) sums[i] = 0;
+  gpu::sync_block();
+  gpu::wait_for_previous();
+  gpu::load_inputs(x, matrix.cols, matrix.streams.row_segments * TileOf::kSegmentCols, inputs, x_sum);
+  gpu::sync_block();
+
+  const Table table = table_of(matrix, plan);
+  while (column < matrix.column_tiles) {
+    multiply_tile(tile, table, inputs, sums + part * kLanes);
+    column += plan.lane_groups_of_rows;
+    if (column < matrix.column_tiles)
+      tile.template begin<false, true>(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
+  }
+  gpu::sync_block();
+  ECMV_GPU_NO_UNROLL
+  for (int i = gpu::thread_index(); i < parts * kLanes; i += gpu::block_size()) {
+    const int64_t row = gpu::block_index() * parts * kLanes + i;
+    if (row < matrix.rows) epilogue.store(row, sums[i] + matrix.lowest * *x_sum);
+  }
+}
+
+// Where each wins (H200 and H100; published records, and the shapes of models):
+//   groups32       4096, and 16384 where groups16_fit2 has room for few copies of the table or none: 1.2 times as
+//                  fast with 2^13 entries (2026-11-27-h200/low_rates), up to 1.19 times with symbols of 2 and 4
+//                  columns (2026-11-25-h200/beat_int8_wide)
+//   groups16_fit2  in between: 1.10 to 1.26 times as fast at 5120 and 7168, up to 1.16 times at 8192
+//                  (2026-11-27-h200/beat_int8_8192)
+//   groups16       symbols of 2 columns at 4096: 1.08 to 1.18 times as fast (2026-11-25-h100/beat_int8); with 32 lane
+//                  groups a block half of the multiprocessors have no rows
+constexpr RingPolicy kPolicies[] = {
+    {{"groups32"}, 32, 32, 1}, {{"groups16_fit2"}, 16, 8, 2}, {{"groups16"}, 16, 32, 1}};
+constexpr const RingPolicy &kGroups32 = kPolicies[0], &kGroups16Fit2 = kPolicies[1], &kGroups16 = kPolicies[2];
+
+BlockPlan plan_vector(const RingPolicy& policy, const Code& code, datasets::Shape shape,
+                      const backends::DeviceInfo& device) {
+  return plan_of(policy, code, shape, InputType::int8, device.shared_bytes);
+}
+
+// Whether all row groups have a multiprocessor of their own.
+bool is_one_round(const backends::CompressedView& view, const backends::DeviceInfo& device) {
+  return row_groups(view.shape.rows) <= device.compute_units;
+}
+
+std::string_view choose(const backends::CompressedView& view, const backends::DeviceInfo& device, int) {
+  const Code code = code_of(view);
+  if (is_one_round(view, device)) return code.symbol_cols == 2 ? kGroups16.name : kGroups32.name;
+  if (code.symbol_cols < 8 && view.shape.cols >= 16384) return kGroups32.name;
+  const bool fits = plan_vector(kGroups16Fit2, code, view.shape, device).lane_groups == kGroups16Fit2.lane_groups;
+  return fits ? kGroups16Fit2.name : kGroups32.name;
+}
+
+std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
+                    const backends::Policy& named) {
+  if (std::string reason = refuses_matrix(view, Layout::rows, Elements::int8); !reason.empty()) return reason;
+  if (view.shape.cols > (int64_t{1} << 19))
+    return "The kernel's sums are larger than the product's until they are corrected, and need int32: at most 2^19 "
+           "columns.";
+  const Code code = code_of(view);
+  if (&named == &kGroups16 && !(code.symbol_cols == 2 && is_one_round(view, device)))
+    return "Blocks of 16 lane groups are for symbols of 2 columns, and no more row groups than multiprocessors.";
+  if (&named == &kGroups16Fit2 && code.symbol_cols == 2 && is_one_round(view, device))
+    return "Two blocks on a multiprocessor are for more row groups than there are multiprocessors.";
+  return plan_vector(named.as<RingPolicy>(), code, view.shape, device).lane_groups == 0 ? kRefusesSharedMemory : "";
+}
+
+using Kernel = void (*)(Matrix, BlockPlan, Hidden, gpu::Pointer<const int8_t>, gpu::Epilogue);
+
+// A block of 16 lane groups that has a multiprocessor for itself has twice the registers.
+Kernel kernel_of(const Code& code, bool few_groups) {
+  return for_code(code, [&](auto symbol_cols, auto form, auto symbols) -> Kernel {
+    constexpr int kSymbolCols = decltype(symbol_cols)::value, kForm = decltype(form)::value,
+                  kSymbols = decltype(symbols)::value;
+    if constexpr (kSymbolCols == 2 && is_chosen_code(kSymbolCols, kForm))
+      if (few_groups) return matvec<kSymbolCols, kForm, kSymbols, 16 * kLanes>;
+    return matvec<kSymbolCols, kForm, kSymbols, 32 * kLanes>;
+  });
+}
+
+struct Multiply {
+  Matrix matrix;
+  BlockPlan plan;
+  gpu::LaunchShape launch_shape;
+  Kernel kernel;
+  void operator()(void* stream, const backends::MatvecArgs& args) const {
+    gpu::launch(kernel, launch_shape, stream, matrix, plan, hidden_of(plan), args.x, gpu::epilogue_of(args));
+  }
+};
+
+backends::BoundKernel bind(const backends::Policy& named, Layers layers, int, backends::Place& place) {
+  const auto& policy = named.as<RingPolicy>();
+  const backends::CompressedView& view = *layers[0].matrix;
+  const Code code = code_of(view);
+  const Matrix matrix = matrix_of(view, code);
+  const BlockPlan plan = plan_vector(policy, code, view.shape, place.device());
+  return {Multiply{matrix, plan, launch_shape_of(matrix, plan, place.device()),
+                   kernel_of(code, policy.lane_groups * policy.blocks <= 16)},
+          {.requantises = true}};
+}
+
+}  // namespace
+
+backends::Kernel vector_int8() {
+  return {.op = backends::Op::matvec,
+          .variant = "rings",
+          .policies = kPolicies,
+          .refuses = refuses,
+          .bind = bind,
+          .choose = choose};
+}
+
+}  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

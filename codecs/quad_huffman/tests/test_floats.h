@@ -1,0 +1,84 @@
+// What tests of bf16 and f8 in quad_huffman have in common: streams of codes, and every kernel that decodes them on a
+// CPU.
+#pragma once
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/kernel.h"
+#include "codecs/compressed_matrix.h"
+#include "codecs/quad_huffman/format/layout.h"
+#include "codecs/registry.h"
+#include "hwy/targets.h"
+#include "tests/cpu_place.h"
+#include "tests/test_matrices.h"
+
+namespace ecmv::codecs::quad_huffman {
+
+using Given = std::map<std::string, std::string>;
+
+inline const CodecEntry& quad_huffman_entry() { return *find_codec("quad_huffman"); }
+
+inline Settings settings_of(const Given& given) {
+  std::vector<std::string> errors;
+  const Settings settings = resolve_settings(quad_huffman_entry().codec->settings, given, errors);
+  REQUIRE(errors.empty());
+  return settings;
+}
+
+// Codes, also where the elements as they are would take less.
+inline CompressedMatrix coded(const datasets::Matrix& matrix, Given given = {}) {
+  given.try_emplace("fallback", "none");
+  return encode_matrix(quad_huffman_entry(), matrix.view(), settings_of(given));
+}
+
+inline std::vector<std::byte> decoded(const CompressedMatrix& compressed) {
+  std::vector<std::byte> out(
+      static_cast<size_t>(compressed.shape.elements() * datasets::element_bytes(compressed.type)));
+  quad_huffman_entry().codec->decode(compressed.view(), out);
+  return out;
+}
+
+inline double bits_of(const CompressedMatrix& compressed) {
+  return 8.0 * static_cast<double>(compressed.stored_bytes()) / static_cast<double>(compressed.shape.elements());
+}
+
+// Every kernel that decodes on a CPU, in two calls where there are two groups of rows.
+inline void check_decoders(std::string_view backend, const CompressedMatrix& compressed,
+                           const datasets::Matrix& matrix) {
+  const auto [rows, cols] = matrix.shape;
+  const CompressedView view = compressed.view();
+  const int64_t row_bytes = cols * datasets::element_bytes(matrix.type);
+  for (const backends::Kernel& kernel : quad_huffman_entry().kernels(backend))
+    for (const backends::Policy& policy : kernel.policies) {
+      if (kernel.op != backends::Op::decode || !kernel.refuses(view, {}, policy).empty()) continue;
+      INFO(backend << " " << kernel.variant << " " << policy.name << " [" << rows << ", " << cols << "] "
+                   << compressed.settings.to_string());
+      const backends::BoundKernel bound = tests::bind_on_cpu(kernel, policy, view);
+      std::vector<std::byte> memory(static_cast<size_t>(bound.facts.scratch_bytes + 64)),
+          out(matrix.elements.size() + 64, std::byte{0x5a});
+      std::byte* scratch = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
+      const int64_t middle = std::min<int64_t>(kLanes, rows);
+      for (const backends::Rows part : {backends::Rows{0, middle}, backends::Rows{middle, rows}})
+        bound.enqueue(nullptr, backends::DecodeArgs{
+                                   .rows = part, .out = out.data() + part.begin * row_bytes, .scratch = scratch});
+      CHECK(std::equal(matrix.elements.begin(), matrix.elements.end(), out.begin()));
+      CHECK(std::all_of(out.end() - 64, out.end(), [](std::byte v) { return v == std::byte{0x5a}; }));
+    }
+}
+
+// f(name) with each instruction set of this machine that kernels are compiled for.
+template <typename F>
+void for_each_target(F f) {
+  for (int64_t targets = hwy::SupportedTargets() & ~int64_t{HWY_SSE2 | HWY_SSSE3}; targets != 0;
+       targets &= targets - 1) {
+    hwy::SetSupportedTargetsForTest(targets & -targets);
+    f(hwy::TargetName(targets & -targets));
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+}  // namespace ecmv::codecs::quad_huffman

@@ -1,0 +1,31 @@
+// Names that policies had once. Published records keep them, and configs may hold them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ecmv::reports {
+
+// A word of a policy's name, as it was and as it is: waves16_ahead2 is groups16_ahead2 today. A number may follow the
+// word.
+struct RenamedWord {
+  std::string_view before, now;
+};
+inline constexpr RenamedWord kRenamedWords[] = {
+    {"waves", "groups"}, {"together", "warpgroup"}, {"alone", "warp"}, {"tiles", "amx"}, {"pair_dots", "avx512_bf16"}};
+
+// The name of today; a name that was never changed comes back as it is.
+inline std::string current_policy_name(std::string_view name) {
+  std::string current(name);
+  for (const auto& [before, now] : kRenamedWords)
+    for (std::size_t at = 0; (at = current.find(before, at)) != std::string::npos;) {
+      const std::size_t end = at + before.size();
+      const bool begins = at == 0 || current[at - 1] == '_';
+      const bool ends = end == current.size() || current[end] == '_' || (current[end] >= '0' && current[end] <= '9');
+      if (begins && ends) current.replace(at, before.size(), now);
+      at += begins && ends ? now.size() : before.size();
+    }
+  return current;
+}
+
+}  // namespace ecmv::reports

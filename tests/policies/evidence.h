@@ -1,0 +1,67 @@
+// What published records say about the policies of kernels: how near each came to the best policy of the same codec,
+// settings, data and device.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "reports/record.h"
+
+namespace ecmv::tests {
+
+// A policy is believed to be of use where it was within this of the fastest, and there is evidence from so many cases.
+inline constexpr double kNearBest = 1.02;
+inline constexpr int kEnoughCases = 2;
+
+// One product of a codec on one kind of backend ("scalar", "simd", "gpu"): its policies compete with each other.
+struct Product {
+  std::string backend, codec, op, activations;  // activations: of a matmul, else ""
+  auto operator<=>(const Product&) const = default;
+};
+
+struct PolicyName {
+  Product product;
+  std::string variant, policy;  // the names of today (reports/older_names.h)
+  auto operator<=>(const PolicyName&) const = default;
+  std::string text() const;  // "gpu raw_bf16 matmul bf16 tokens groups8": words, the general ones first
+};
+
+struct Evidence {
+  int cases = 0;            // in which another policy was measured beside it
+  double nearest = 1e9;     // its time over that of the best, where it was nearest to it
+  std::string nearest_run;  // the run of that case
+};
+
+// From the cases that are ok, timed and of a fused kernel.
+std::map<PolicyName, Evidence> evidence_of(std::span<const reports::CaseRecord> cases);
+// From all record files below `folder`.
+std::map<PolicyName, Evidence> evidence_below(const std::filesystem::path& folder);
+
+// Adds earlier_records.csv: evidence from records that are not published any more, for the policies of `build`.
+void add_earlier(const std::string& csv, const std::set<PolicyName>& build, std::map<PolicyName, Evidence>& evidence);
+
+// The policies of all kernels of this build. GPU kernels are those of any GPU backend, the emulator included.
+std::set<PolicyName> policies_of_build();
+
+enum class Verdict { near_best, slower, not_measured, without_rival };
+
+// `rivals`: how many policies the build has for the product, itself included.
+Verdict judge(const PolicyName& name, const std::map<PolicyName, Evidence>& evidence, int rivals);
+
+// A line of kept.txt: policies that stay without evidence, and why.
+struct KeptPolicy {
+  enum class Kind { slower, not_measured, shared } kind;
+  std::vector<std::string> words;  // that the policy's name begins with
+  std::string reason;              // of a shared one the codec
+  bool covers(const PolicyName& name) const;
+  // Whether it excuses a policy with that verdict: a shared one if the policy is near the best for the other codec.
+  bool excuses(const PolicyName& name, Verdict verdict, const std::map<PolicyName, Evidence>& evidence) const;
+};
+// Throws std::runtime_error for a line that is no entry.
+std::vector<KeptPolicy> parse_kept(const std::string& text);
+
+}  // namespace ecmv::tests
