@@ -58,9 +58,11 @@ bool may_include(const std::string& file, const std::string& included) {
     const bool is_test = fs::path(file).filename().string().starts_with("test");  // test.cpp and what it is made of
     if (!own.empty() && own != "modelling" && !other.empty() && other != "modelling" && other != own) return false;
     if (is_test) return true;
-    const bool is_gpu = file.ends_with(".cu") || file.ends_with("_gpu.h") || file.starts_with("codecs/" + own + "/gpu/");
-    return starts_with_any(included, {"datasets/", "codecs/", "backends/compressed_matrix.h", "backends/kernel.h",
-                                      is_gpu ? "backends/gpu/" : "backends/cpu/"});
+    const bool is_gpu =
+        file.ends_with(".cu") || file.ends_with("_gpu.h") || file.starts_with("codecs/" + own + "/gpu/");
+    return starts_with_any(included,
+                           {"datasets/", "codecs/", "backends/compressed_matrix.h", "backends/kernel.h",
+                            "backends/plugins/installed_library.h", is_gpu ? "backends/gpu/" : "backends/cpu/"});
   }
   return file.starts_with("experiments/") || file.starts_with("tests/");
 }

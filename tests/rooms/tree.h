@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -62,6 +63,25 @@ inline bool is_source(const fs::path& path) { return is_cpp(path) || is_python(p
 inline bool is_data(const fs::path& path) {
   const std::string name = path.string();
   return name.ends_with("_hashes.inc") || name.ends_with("_models.inc");
+}
+
+// What is left of the offenders without those that `known` names ("...: NAME" or "...: NAME has ..."), and the names of
+// `known` that offend no more: a list of exceptions only shrinks.
+inline std::vector<std::string> beyond(const std::vector<std::string>& offenders, const std::set<std::string>& known) {
+  std::vector<std::string> out;
+  std::set<std::string> seen;
+  for (const std::string& offender : offenders) {
+    const size_t colon = offender.rfind(": ");
+    const std::string name =
+        colon == std::string::npos ? "" : offender.substr(colon + 2, offender.find(' ', colon + 2) - colon - 2);
+    if (known.contains(name))
+      seen.insert(name);
+    else
+      out.push_back(offender);
+  }
+  for (const std::string& name : known)
+    if (!seen.contains(name)) out.push_back(name + " is no exception any more: take it from the list");
+  return out;
 }
 
 // Whether there are none. Otherwise all of them go to stderr, their numbers by room first: Catch2 would break the
