@@ -139,6 +139,6 @@ TEST_CASE("every codec folder describes itself") {
     bool shared_layout = false;
     for (const std::string& line : lines_of(fs::relative(entry.path() / "codec.cpp", kRoot)))
       shared_layout = shared_layout || line.find("#include \"codecs/modelling/") != std::string::npos;
-    CHECK((fs::exists(entry.path() / "format.h") || shared_layout));
+    CHECK((fs::exists(entry.path() / "format.h") || fs::exists(entry.path() / "format") || shared_layout));
   }
 }

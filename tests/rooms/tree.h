@@ -6,7 +6,6 @@
 #include <fstream>
 #include <iostream>
 #include <map>
-#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -65,22 +64,26 @@ inline bool is_data(const fs::path& path) {
   return name.ends_with("_hashes.inc") || name.ends_with("_models.inc");
 }
 
-// What is left of the offenders without those that `known` names ("...: NAME" or "...: NAME has ..."), and the names of
-// `known` that offend no more: a list of exceptions only shrinks.
-inline std::vector<std::string> beyond(const std::vector<std::string>& offenders, const std::set<std::string>& known) {
-  std::vector<std::string> out;
-  std::set<std::string> seen;
+// How often each name may offend. These lists only shrink.
+using Exceptions = std::map<std::string, int>;
+
+// The offenders ("...: NAME" or "...: NAME has ...") whose names offend more often than `known` allows, and the names
+// that offend less often.
+inline std::vector<std::string> beyond(const std::vector<std::string>& offenders, const Exceptions& known) {
+  std::map<std::string, std::vector<std::string>> by_name;
+  for (const auto& [name, times] : known) by_name[name] = {};
   for (const std::string& offender : offenders) {
-    const size_t colon = offender.rfind(": ");
-    const std::string name =
-        colon == std::string::npos ? "" : offender.substr(colon + 2, offender.find(' ', colon + 2) - colon - 2);
-    if (known.contains(name))
-      seen.insert(name);
-    else
-      out.push_back(offender);
+    const size_t name = offender.rfind(": ") + 2;
+    by_name[offender.substr(name, offender.find(' ', name) - name)].push_back(offender);
   }
-  for (const std::string& name : known)
-    if (!seen.contains(name)) out.push_back(name + " is no exception any more: take it from the list");
+  std::vector<std::string> out;
+  for (const auto& [name, places] : by_name) {
+    const auto allowed = known.find(name);
+    const size_t times = allowed == known.end() ? 0 : static_cast<size_t>(allowed->second);
+    if (places.size() > times) out.insert(out.end(), places.begin(), places.end());
+    if (places.size() < times)
+      out.push_back(name + " offends " + std::to_string(places.size()) + " times: let the list of exceptions say so");
+  }
   return out;
 }
 
