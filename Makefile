@@ -95,7 +95,7 @@ clean:
 
 help:
 	@echo "make             builds build/ecmv and, where nvcc or hipcc is found, the GPU backends for it"
-	@echo "make quick       three codecs, two sizes, a report with figures in $(QUICK): two minutes after the build"
+	@echo "make quick       three codecs, a report with figures in $(QUICK): two minutes after the build"
 	@echo "make bench       runs the paper's experiment, verified; records, tables and figures go to $(OUT)"
 	@echo "                 (cases finished there are kept: remove the folder to measure afresh)"
 	@echo "make install     builds and installs the command, the library and its headers to PREFIX ($(PREFIX))"

@@ -36,11 +36,11 @@ std::regex compile(const std::string& expression) {
 
 }  // namespace
 
-struct Pattern::Compiled {
+struct CompiledPattern {
   std::regex regex;
 };
 
-Pattern::Pattern(const std::string& expression) try : compiled_(new Compiled{compile(expression)}) {
+Pattern::Pattern(const std::string& expression) try : compiled_(new CompiledPattern{compile(expression)}) {
 } catch (const std::regex_error& error) {
   throw PatternError(error.what());
 }

@@ -14,14 +14,15 @@ struct PatternError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+struct CompiledPattern;  // in pattern.cpp
+
 class Pattern {
  public:
   explicit Pattern(const std::string& expression);  // throws PatternError
   bool found_in(const std::string& text) const;     // throws PatternError for a text that is too long
 
  private:
-  struct Compiled;
-  std::shared_ptr<const Compiled> compiled_;
+  std::shared_ptr<const CompiledPattern> compiled_;
 };
 
 }  // namespace ecmv::datasets

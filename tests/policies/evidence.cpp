@@ -141,7 +141,8 @@ bool KeptPolicy::excuses(const PolicyName& name, Verdict verdict,
   if (kind == Kind::slower) return verdict == Verdict::slower;
   if (kind == Kind::not_measured) return verdict == Verdict::not_measured;
   PolicyName other = name;
-  other.product.codec = reason;
+  const bool is_op = reason == "decode" || reason == "matvec" || reason == "matmul";
+  (is_op ? other.product.op : other.product.codec) = reason;
   return judge(other, evidence, 2) == Verdict::near_best;
 }
 

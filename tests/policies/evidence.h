@@ -56,9 +56,9 @@ Verdict judge(const PolicyName& name, const std::map<PolicyName, Evidence>& evid
 struct KeptPolicy {
   enum class Kind { slower, not_measured, shared } kind;
   std::vector<std::string> words;  // that the policy's name begins with
-  std::string reason;              // of a shared one the codec
+  std::string reason;              // of a shared one the other codec, or the other op of the same codec
   bool covers(const PolicyName& name) const;
-  // Whether it excuses a policy with that verdict: a shared one if the policy is near the best for the other codec.
+  // Whether it excuses a policy with that verdict: a shared one if the policy is near the best there.
   bool excuses(const PolicyName& name, Verdict verdict, const std::map<PolicyName, Evidence>& evidence) const;
 };
 // Throws std::runtime_error for a line that is no entry.

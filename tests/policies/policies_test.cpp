@@ -156,6 +156,10 @@ TEST_CASE("words of policies are renamed whole, and kept.txt names policies from
   CHECK_FALSE(shared.excuses(name, Verdict::slower, evidence));
   evidence[{{"gpu", "other", "matvec", ""}, "rows", "groups4"}] = {9, 1.0, "run"};
   CHECK(shared.excuses(name, Verdict::slower, evidence));
+  const KeptPolicy by_op = parse_kept("shared: gpu coder matvec rows groups4: decode\n").at(0);
+  CHECK_FALSE(by_op.excuses(name, Verdict::slower, evidence));
+  evidence[{{"gpu", "coder", "decode", ""}, "rows", "groups4"}] = {9, 1.0, "run"};
+  CHECK(by_op.excuses(name, Verdict::slower, evidence));
   add_earlier("# x\ngpu coder matvec rows groups4,7,1.0100,earlier\n", {name}, evidence);
   CHECK(evidence.at(name).cases == 9);
   CHECK(evidence.at(name).nearest_run == "earlier");

@@ -18,14 +18,20 @@ namespace {
 
 const std::filesystem::path kRoot = ECMV_SOURCE_DIR;
 
-// The README of the project, the page of published runs, and the pages of the codecs.
+// The README of the project, the page of published runs, the READMEs of the codecs, and other pages of codecs that
+// claim numbers.
 std::vector<std::string> readmes() {
   std::vector<std::string> names = {"README.md", "codecs/README.md", "reports/published/README.md",
                                     "reports/published/RESULTS.md"};
-  for (const auto& entry : std::filesystem::directory_iterator(kRoot / "codecs"))
-    for (const char* page : {"README.md", "notes/results.md"})
-      if (std::filesystem::exists(entry.path() / page))
-        names.push_back("codecs/" + entry.path().filename().string() + "/" + page);
+  for (const auto& codec : std::filesystem::directory_iterator(kRoot / "codecs")) {
+    if (!codec.is_directory()) continue;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(codec.path())) {
+      if (entry.path().extension() != ".md") continue;
+      const bool claims = file_text(entry.path()).find("<!-- numbers:") != std::string::npos;
+      if (entry.path() == codec.path() / "README.md" || claims)
+        names.push_back(std::filesystem::relative(entry.path(), kRoot).string());
+    }
+  }
   std::sort(names.begin(), names.end());
   return names;
 }
