@@ -16,6 +16,7 @@ class Choice {
     for (const backends::Kernel& kernel : entry_.kernels(device.info().backend)) {
       // A single layer is no chain, and its elements have no scales.
       if (kernel.op != op || kernel.whole_chain || kernel.group_cols != 0) continue;
+      if (op == backends::Op::matmul && kernel.activations != plan_.activations) continue;
       device.select();
       const backends::Policy& chosen = backends::chosen_policy(kernel, matrix_, device.info(), plan_.batch);
       if (try_one(device, kernel, chosen)) return true;

@@ -24,7 +24,8 @@ compile() {
     *) extra=-std=c++20 ;;
   esac
   case $1 in
-    *_gpu.h | backends/gpu/* | backends/emulator/*) extra="$extra -DECMV_GPU_EMULATOR -DECMV_GPU_NAME=\"emulator\"" ;;
+    *_gpu.h | codecs/*/gpu/* | backends/gpu/* | backends/emulator/*)
+      extra="$extra -DECMV_GPU_EMULATOR -DECMV_GPU_NAME=\"emulator\"" ;;
   esac
   # shellcheck disable=SC2086
   printf '#include "%s"\n' "$1" | ${CXX:-g++} -x "$language" $extra -fsyntax-only $paths -I. $flags - 2>"$errors.$$" ||

@@ -82,7 +82,7 @@ enum class Scope { kNamespace, kClass, kFunction, kOther };
 struct Opening {
   Scope scope = Scope::kOther;
   std::string name;
-  bool is_specialisation = false;
+  bool has_a_first_definition = false;  // a specialisation, or a class that another declares: no name of its own
 };
 
 // The position after the template parameters that begin at `at`.
@@ -102,7 +102,7 @@ Opening opening_of(std::string words) {
   static const std::regex attribute(
       R"((alignas|__align__|__launch_bounds__|ECMV_\w+)\s*\([^()]*(\([^()]*\))?[^()]*\)|\[\[.*?\]\])");
   static const std::regex class_name(
-      R"(^\s*(?:typedef\s+|static\s+|inline\s+)*(?:struct|class|union)\b(?:\s+[A-Z_]+(?=\s+\w))?\s*(\w*)\s*(<?))");
+      R"(^\s*(?:typedef\s+|static\s+|inline\s+)*(?:struct|class|union)\b(?:\s+[A-Z_]+(?=\s+\w))?\s*(\w*)\s*(<|::)?)");
   static const std::regex space(R"(^\s*(inline\s+)?namespace\b|^\s*extern\s+"\s*"\s*$)");
   static const std::regex function_name(R"((operator\s*\S+|[\w:~]+)\s*\()");
   words = std::regex_replace(std::regex_replace(words, label, ""), attribute, "");
@@ -112,7 +112,7 @@ Opening opening_of(std::string words) {
   if (std::regex_search(words, space)) return {Scope::kNamespace, ""};
   const size_t parenthesis = words.find('(');
   if (std::regex_search(words, match, class_name) && parenthesis >= words.find(':'))
-    return {Scope::kClass, match[1], match[2] == "<"};
+    return {Scope::kClass, match[1], match[2] != ""};
   if (parenthesis == std::string::npos || std::regex_search(words, std::regex(R"(^\s*enum\b)"))) return {};
   static const std::regex assignment(R"([^=!<>+\-*/|&^]=(?!=))");
   const std::string before = words.substr(0, parenthesis);
@@ -159,7 +159,7 @@ class Scan {
       next.ends_words = opening.scope != Scope::kOther;
       const bool nested = std::any_of(state_.open.begin(), state_.open.end(),
                                       [](const Open& outer) { return outer.scope == Scope::kClass; });
-      next.definition = {opening.is_specialisation ? "" : opening.name, opening.scope == Scope::kClass, nested,
+      next.definition = {opening.has_a_first_definition ? "" : opening.name, opening.scope == Scope::kClass, nested,
                          state_.first_line, 0};
     }
     state_.open.push_back(next);

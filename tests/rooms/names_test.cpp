@@ -15,6 +15,13 @@ namespace {
 
 constexpr size_t kMostGoldenVersions = 2;
 
+// This list only shrinks.
+const Exceptions kTwice = {
+    {"Bf16Elements", 1}, {"Buffer", 1},      {"Canonical", 1}, {"Cells", 1},     {"Halves", 1}, {"Lanes", 1},
+    {"Library", 4},      {"Matrix", 4},      {"PairDots", 1},  {"PanelRows", 1}, {"Place", 1},  {"QuadQueue", 1},
+    {"Quarters", 1},     {"Records", 1},     {"Share", 1},     {"Stored", 2},    {"Stream", 4}, {"Tables", 1},
+    {"TokenPiece", 1},   {"TokenPolicy", 1}, {"Widened", 1}};
+
 // Files by class name, without classes inside of others.
 using Places = std::map<std::string, std::set<std::string>>;
 
@@ -75,8 +82,7 @@ TEST_CASE("no class or struct of a header has the name of another that is seen w
     if (is_cpp(path) && !is_test && !is_data(path)) add_classes(name, text_of(path), places);
   }
   REQUIRE(places.size() > 100);
-  const std::vector<std::string> offenders = defined_twice(places);
-  CHECK(none("names defined twice", offenders));
+  CHECK(none("names defined twice", beyond(defined_twice(places), kTwice)));
 }
 
 TEST_CASE("a codec keeps golden streams of at most two versions", "[habits]") {
@@ -91,6 +97,10 @@ TEST_CASE("a name defined twice and a third golden version are found", "[habits]
   CHECK(defined_twice(places).empty());
   add_classes("c.cpp", "namespace {\nclass Plan final : public Base {};\n}\n", places);
   CHECK(defined_twice(places) == std::vector<std::string>{"a.h, c.cpp: Plan"});
+
+  CHECK(beyond(defined_twice(places), {{"Plan", 1}}).empty());
+  CHECK(beyond(defined_twice(places), {{"Plan", 2}}).size() == 1);  // it offends less often
+  CHECK(beyond(defined_twice(places), {}).size() == 1);
 
   const auto twice = [](const std::string& a, const std::string& b) {
     Places both;

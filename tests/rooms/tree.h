@@ -64,6 +64,29 @@ inline bool is_data(const fs::path& path) {
   return name.ends_with("_hashes.inc") || name.ends_with("_models.inc");
 }
 
+// How often each name may offend. These lists only shrink.
+using Exceptions = std::map<std::string, int>;
+
+// The offenders ("...: NAME" or "...: NAME has ...") whose names offend more often than `known` allows, and the names
+// that offend less often.
+inline std::vector<std::string> beyond(const std::vector<std::string>& offenders, const Exceptions& known) {
+  std::map<std::string, std::vector<std::string>> by_name;
+  for (const auto& [name, times] : known) by_name[name] = {};
+  for (const std::string& offender : offenders) {
+    const size_t name = offender.rfind(": ") + 2;
+    by_name[offender.substr(name, offender.find(' ', name) - name)].push_back(offender);
+  }
+  std::vector<std::string> out;
+  for (const auto& [name, places] : by_name) {
+    const auto allowed = known.find(name);
+    const size_t times = allowed == known.end() ? 0 : static_cast<size_t>(allowed->second);
+    if (places.size() > times) out.insert(out.end(), places.begin(), places.end());
+    if (places.size() < times)
+      out.push_back(name + " offends " + std::to_string(places.size()) + " times: let the list of exceptions say so");
+  }
+  return out;
+}
+
 // Whether there are none. Otherwise all of them go to stderr, their numbers by room first: Catch2 would break the
 // lines.
 inline bool none(const std::string& habit, const std::vector<std::string>& offenders) {
