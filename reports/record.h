@@ -27,7 +27,7 @@ inline constexpr int kRecordSchema = 1;
 std::span<const Status> all_statuses();
 std::string_view to_string(Status status);
 Status parse_status(std::string_view text);  // throws ReportError for any other word
-std::string to_string(const Value& value);  // shortest text that reads back as the same value
+std::string to_string(const Value& value);   // shortest text that reads back as the same value
 
 // Whether its times are to be believed with care: more than a tenth of the samples were disturbed or unsteady or, of a
 // CPU, other programs kept more than a quarter of a core busy.
