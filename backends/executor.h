@@ -2,8 +2,7 @@
 // one for GPUs (CUDA, HIP and the emulator, with and without graphs); both get the same steps (pass_steps.h).
 //
 // To add a kind of step: a struct here, one more case in the two executors (cpu/cpu_executor.cpp,
-// gpu/host/gpu_executor.cpp; the compiler names them), and whoever makes the step. To add an op: a struct of args in
-// kernel.h, and its results in pass.cpp.
+// gpu/host/gpu_executor.cpp; the compiler names them), and whoever makes the step. To add an op: CONTRIBUTING.md.
 #pragma once
 
 #include <algorithm>

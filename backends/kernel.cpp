@@ -5,15 +5,6 @@
 
 namespace ecmv::backends {
 
-std::string_view op_name(Op op) {
-  switch (op) {
-    case Op::decode: return "decode";
-    case Op::matvec: return "matvec";
-    case Op::matmul: return "matmul";
-  }
-  return "";
-}
-
 std::string_view activations_name(Activations activations) { return activations == Activations::bf16 ? "bf16" : "f32"; }
 
 bool takes_scales(const Kernel& kernel, const datasets::Scales& scales) {

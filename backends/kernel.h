@@ -38,7 +38,8 @@ namespace ecmv::backends {
 // decode: the elements themselves, [rows, cols].   matvec: y = W x with int32 accumulation, of int8 elements.
 // matmul: Y = W X in float32 for a batch of tokens (one: a float matvec), elements of any type taken as numbers.
 enum class Op : uint8_t { decode, matvec, matmul };
-std::string_view op_name(Op op);
+inline constexpr std::string_view kOpNames[] = {"decode", "matvec", "matmul"};
+constexpr std::string_view op_name(Op op) { return kOpNames[static_cast<size_t>(op)]; }
 
 // What the tokens of a matmul are: float32, or numbers of bf16, as inference has them.
 enum class Activations : uint8_t { f32, bf16 };

@@ -23,8 +23,6 @@ std::string field_text(const CaseRecord& record, std::string_view field);
 // Number of a field that has one (rows, cols, dimension, sigma, layers, threads, elements, batch), else NaN.
 double field_number(const CaseRecord& record, std::string_view field);
 
-// Whether it multiplies a batch of tokens: ops matmul and step.
-bool has_tokens(const CaseRecord& record);
 // "1 token", "8 tokens".
 std::string tokens_text(const CaseRecord& record);
 // For op step: "32 blocks in memory", "32 blocks in memory, copies of 2 that were encoded".
@@ -57,8 +55,6 @@ bool is_square(const CaseRecord& record);
 
 // Whether the elements come back as they were: of lossy codecs `check.decode` says which bound they keep instead.
 bool is_exact(const CaseRecord& record);
-// Whether the numbers stand for floats that they are not: of quantised data and of lossy codecs.
-bool has_distortion(const CaseRecord& record);
 
 // Bits of an element of that type, from its name: 8 of "i8" and "f8_e5m2", 16 of "bf16"; 8 where there is no number in
 // it. Of several types, "i8, u8", what they have in common, else NaN.

@@ -1,7 +1,220 @@
-// Every field of a record, once, in the order in which it is written. Reader, writer and the test of the documentation
-// all walk over these functions: to add a field, declare it in record.h, name it here, and say in README.md what it
-// means.
+// Records: one struct a kind (case, run, bandwidth), and below them every field by name, once, in the order in which it
+// is written. Reader, writer and the test of the documentation walk over the functions there: to add a field, declare
+// it in its struct, name it in the function of that struct, and say in README.md what it means, with its unit.
 //
+// Numbers that are not known are NaN here and null in the file. Nothing derived that a later reader can compute is
+// stored, so a new metric needs no new run.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ecmv::reports {
+
+inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+enum class Status { ok, incorrect, refused, unavailable, error, timed_out, out_of_memory };
+
+// A setting of a codec or a parameter of a data source.
+using Value = std::variant<bool, std::int64_t, double, std::string>;
+using Values = std::map<std::string, Value>;
+
+struct CaseRecord {
+  Status status = Status::error;
+  std::string reason;      // empty when ok, else one sentence
+  std::string case_key;    // JSON "case": the hash that names the case in every run of it
+  std::string run;         // id of the run record
+  std::string experiment;  // name of the experiment
+
+  struct Data {
+    std::string source;               // name of the data source
+    std::int64_t rows = 0, cols = 0;  // of one matrix, the first where `shapes` says that they differ
+    std::string type;                 // element type, "i8"; "i8, u8" where layers differ
+    double sigma = kUnknown;          // standard deviation of the elements
+    std::int64_t layers = 1;          // matrices in the chain
+    std::uint64_t seed = 0;
+    std::string hash;
+    Values parameters;  // further settings of the source
+    struct Shape {
+      std::int64_t rows = 0, cols = 0, layers = 0;
+      bool operator==(const Shape&) const = default;
+    };
+    std::vector<Shape> shapes = {};            // every shape in the order of first appearance; empty where there is one
+    bool operator==(const Data& other) const;  // unknown sigmas are equal
+  } data;
+
+  struct Codec {
+    std::string id;
+    std::int64_t format_version = 0;
+    Values settings;
+    // For a codec from a shared object, JSON "library": the file and the hash of its content. Empty for codecs of the
+    // build.
+    std::string library_path = {}, library_hash = {};
+    // Names of the settings whose values are not the codec's defaults; unknown in older records.
+    std::optional<std::vector<std::string>> non_default = {};
+  } codec;
+
+  struct Size {                     // of all layers together
+    std::int64_t stored_bytes = 0;  // every byte that a kernel may read
+    std::int64_t payload_bytes = 0, table_bytes = 0, index_bytes = 0, scale_bytes = 0;  // JSON "by_role"
+    std::int64_t padding_bits = 0;  // of stored_bytes, already contained in the roles
+    double bits_per_element = kUnknown;
+    double entropy_bits_per_element =
+        kUnknown;  // of the elements' order-0 histogram; unknown for types wider than 16 bits
+    double ideal_bits_per_element =
+        kUnknown;  // of an ideal entropy coder for the codec's own symbols, where it knows them
+  } size;
+
+  // Quantised data and lossy codecs: how far the numbers lie from the source's floats, over all layers. Unknown
+  // elsewhere.
+  struct Distortion {
+    double snr_db = kUnknown;  // 10 log10(sum of squares / sum of squared errors); unknown where there is no error
+    double largest_error = kUnknown;
+  } distortion;
+
+  // Codecs of memory blocks: what all blocks of all layers take under one rule of counting.
+  struct Blocks {
+    std::string accounting;        // the rule's name
+    std::int64_t block_bytes = 0;  // of the source
+    std::int64_t blocks = 0;
+    std::int64_t bits = 0;            // of the coded blocks
+    std::int64_t side_bits = 0;       // tables and models that the blocks share, not in `bits`
+    std::int64_t link_bytes = 0;      // on a packet link: blocks with their tags, and headers
+    std::int64_t raw_link_bytes = 0;  // the same for blocks that are not coded
+  };
+  std::vector<Blocks> blocks;  // empty for other codecs and ops
+
+  // Op `step`: the layers that a step walks over; all stand in memory.
+  struct Step {
+    std::int64_t blocks = 0;          // of the decoder, in memory
+    std::int64_t encoded_blocks = 0;  // different ones; the others are copies of them, each with memory of its own
+    struct Part {                     // layers of one kind, shape, codec and kernel
+      std::string kind, codec, kernel;
+      std::int64_t layers = 0, rows = 0, cols = 0;
+      std::int64_t stored_bytes = 0;  // of all of them, scales included
+      double layer_s = kUnknown;      // seconds of one of them by that kernel, in a pass of such layers alone
+    };
+    std::vector<Part> parts = {};
+  } step;
+
+  struct Kernel {
+    std::string backend, op, variant, policy, simd_target;
+    std::int64_t threads = 0;
+    std::string device;               // as in the bandwidth record
+    bool unfused = false;             // decoded to memory first, then multiplied by the harness
+    std::int64_t batch = 1;           // tokens of a matmul or a step
+    std::string activations = "f32";  // what they are: "f32", "bf16"
+    // GPUs only.
+    std::string launch = {};             // "graph": the pass replays one captured graph; "plain": a launch a kernel
+    std::int64_t compute_units = 0;      // streaming multiprocessors
+    double highest_clock_hz = kUnknown;  // that the compute units may reach
+  } kernel;
+
+  struct Time {
+    std::vector<double> samples_s;  // seconds of one pass, every repetition kept
+    double median_s = kUnknown, p10_s = kUnknown, p90_s = kUnknown;
+    std::int64_t elements = 0;               // of one pass, all layers
+    std::string cache;                       // "resident" or "streamed"
+    std::string device_clock;                // which clock: "host" or the device's
+    std::int64_t iterations_per_sample = 1;  // passes that one sample is the mean of
+    // GPUs: the compute units' clock before and after the batch that this case was measured in, and what was then true.
+    double clock_before_hz = kUnknown, clock_after_hz = kUnknown, memory_clock_hz = kUnknown;
+    double power_w = kUnknown, temperature_c = kUnknown;
+    std::string throttle_reasons = {};  // "none", or "power cap, ..."; "": unknown
+    // Samples during which threads of the run had to wait for a core, and those next to which the cores were faster or
+    // slower than at the start of the run, by number; kept like the others.
+    std::vector<std::int64_t> disturbed_samples = {}, unsteady_samples = {};
+  } time;
+
+  // Processes that shared a product; `count` 1 where one did it alone.
+  struct Ranks {
+    std::int64_t count = 1;
+    std::int64_t hosts = 1;
+    std::string engine = {};                     // GPUs: "nccl", "rccl" or "peer"; "" on CPUs
+    std::string library = {};                    // what they exchange vectors with: name and version
+    std::string connected_by = {};               // the processes: MPI and its version, or "sockets"
+    std::vector<std::string> devices = {};       // GPUs: of each rank
+    std::string links = {};                      // GPUs: what links them, where something tells
+    bool bound = false;                          // every thread of every rank had a core of its own
+    std::string split = {};                      // "rows", or "pairs" of layers by rows and by columns; "" of one
+    double gathered_bytes_per_layer = kUnknown;  // of the vector that all ranks gather after a layer, on the average
+    double reduced_bytes_per_layer = kUnknown;   // of the vector that they add up; unknown in older records
+    std::int64_t exchanges = 0;                  // of a pass; 0: unknown
+    std::vector<double> exchange_samples_s = {}, product_samples_s = {};  // of one pass, each alone
+  } ranks;
+
+  // What else the machine did while the batch of this case was measured, and how fast its cores were next to the
+  // samples of this case; unknown in older records.
+  struct Host {
+    double other_cores = kUnknown;    // that other programs kept busy
+    double stolen_share = kUnknown;   // of the cores, taken by the host of a virtual machine
+    double waiting_share = kUnknown;  // of the time that threads of the run waited for a core, all together
+    std::int64_t involuntary_switches = 0;
+    // The slowest core's speed in calibrated loops over that at the start of the run, where it was farthest from it: in
+    // dependent operations, which follow the clock, and in independent ones, which a busy sibling makes slower, too.
+    double clock_share = kUnknown, throughput_share = kUnknown;
+    double dependent_ops_per_s = kUnknown;             // of the slowest core
+    double clock_hz = kUnknown;                        // the lowest that the kernel told
+    std::optional<std::int64_t> throttle_events = {};  // that the kernel counted
+  } host;
+
+  struct Check {
+    std::string decode, outputs, guards;  // "exact", "intact", ... or what was wrong
+  } check;
+};
+
+// A GPU as the driver describes it; 0 and "" where it does not tell.
+struct GpuRecord {
+  std::string id;  // "cuda:0"
+  std::string name = {}, architecture = {}, driver = {};
+  std::int64_t compute_units = 0, wave_size = 0;
+  std::int64_t memory_bytes = 0, l2_bytes = 0, shared_bytes = 0;  // shared: that a thread block may have
+  double highest_clock_hz = kUnknown, memory_clock_hz = kUnknown;
+  bool operator==(const GpuRecord&) const = default;
+};
+
+struct RunRecord {
+  std::string run, experiment, question, date;  // date: UTC, ISO 8601
+  std::string git_revision;
+  bool git_dirty = false;
+  std::string compiler, compiler_flags, build_type;
+  std::map<std::string, std::string> libraries;  // name -> version
+  std::string cpu_model, os, governor;           // governor: empty when not readable
+  std::int64_t cores = 0, threads = 0;           // physical cores, threads used at most
+  std::int64_t l1d_bytes = 0, l2_bytes = 0, llc_bytes = 0, memory_bytes = 0;
+  std::vector<std::string> simd_targets;
+  std::vector<GpuRecord> gpus;
+  std::string host;                                // its name
+  std::int64_t allowed_cores = 0;                  // by affinity and the quota of the control group
+  double cpu_quota_cores = kUnknown;               // of the control group
+  std::map<std::string, std::string> environment;  // OMP_*, GOMP_*, CUDA_VISIBLE_DEVICES and the like, where set
+  std::string config_name, config_hash, config_text;
+  std::uint64_t seed = 0;
+  std::vector<std::string> arguments;
+  std::string shard;  // "3/8": the fourth of eight processes that shared the cases; empty where one ran them all
+};
+
+struct BandwidthRecord {
+  std::string run, backend, device;
+  std::int64_t threads = 0;
+  std::int64_t bytes = 0;  // read by one sample
+  std::vector<double> samples_s;
+  double read_bytes_per_s = kUnknown;  // bytes / median sample
+  std::string cache = "streamed";
+};
+
+// Whether it multiplies a batch of tokens: ops matmul and step.
+bool has_tokens(const CaseRecord& record);
+// Whether the numbers stand for floats that they are not: of quantised data and of lossy codecs.
+bool has_distortion(const CaseRecord& record);
+
+// --- the fields by name ---------------------------------------------------------------------------------------------
 // A visitor has
 //   field(name, value)            a text, number, truth, list of them, or values by name
 //   field(name, value, older)     the same; older records call it `older`
@@ -9,14 +222,6 @@
 //   object(name, fields)          fields() visits the fields of the object
 //   list(name, entries, fields)   fields(entry) visits one entry
 //   has(condition)                whether to visit the next fields: the condition for the writer, always for the reader
-#pragma once
-
-#include <cmath>
-
-#include "reports/fields.h"
-#include "reports/record.h"
-
-namespace ecmv::reports {
 
 template <class Visitor, class Data>
 void visit_data(Visitor& v, Data& data) {

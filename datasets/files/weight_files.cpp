@@ -17,14 +17,6 @@
 namespace ecmv::datasets {
 namespace {
 
-WeightFormat format_of(std::span<const std::byte> bytes, const std::string& path) {
-  if (looks_like_npy(bytes)) return WeightFormat::npy;
-  if (looks_like_gguf(bytes)) return WeightFormat::gguf;
-  if (looks_like_safetensors(bytes)) return WeightFormat::safetensors;
-  if (path.ends_with(".onnx") || looks_like_onnx(bytes)) return WeightFormat::onnx;
-  return WeightFormat::matvans;  // which has no magic either
-}
-
 // What people keep weights in that is not read: most need a program of Python's to be unpacked.
 std::string unread_container(std::span<const std::byte> bytes) {
   static constexpr std::pair<std::string_view, std::string_view> kContainers[] = {
@@ -38,7 +30,10 @@ std::string unread_container(std::span<const std::byte> bytes) {
   return "";
 }
 
-std::vector<TensorView> matvans_tensors(const MatvansFile& file) {
+std::vector<TensorView> parse_matvans(std::span<const std::byte> bytes, WeightFiles& weights) {
+  const auto kept = std::make_shared<const MatvansFile>(parse_matvans_uncompressed(bytes));
+  weights.kept = kept;
+  const MatvansFile& file = *kept;
   std::vector<TensorView> tensors;
   for (const Matrix& matrix : file.layers)
     tensors.push_back({matrix.name, "I8", {matrix.shape.rows, matrix.shape.cols}, matrix.elements});
@@ -47,28 +42,41 @@ std::vector<TensorView> matvans_tensors(const MatvansFile& file) {
   return tensors;
 }
 
-std::vector<TensorView> parse(std::span<const std::byte> bytes, WeightFormat format, WeightFiles& weights) {
-  switch (format) {
-    case WeightFormat::npy: return {parse_npy(bytes, "array")};
-    case WeightFormat::gguf: return parse_gguf(bytes);
-    case WeightFormat::onnx: return parse_onnx(bytes);
-    case WeightFormat::matvans: {
-      const auto file = std::make_shared<const MatvansFile>(parse_matvans_uncompressed(bytes));
-      weights.kept = file;
-      return matvans_tensors(*file);
-    }
-    default: return parse_safetensors(bytes).tensors;
-  }
+using Bytes = std::span<const std::byte>;
+
+// A file is of the first format that recognises it. MatVANS files have no magic, so they are what is left.
+struct FileFormat {
+  std::string_view name;
+  bool (*recognises)(Bytes, std::string_view path);
+  std::vector<TensorView> (*parse)(Bytes, WeightFiles&);
+};
+
+constexpr FileFormat kFormats[] = {
+    {"npy", [](Bytes bytes, std::string_view) { return looks_like_npy(bytes); },
+     [](Bytes bytes, WeightFiles&) { return std::vector{parse_npy(bytes, "array")}; }},
+    {"gguf", [](Bytes bytes, std::string_view) { return looks_like_gguf(bytes); },
+     [](Bytes bytes, WeightFiles&) { return parse_gguf(bytes); }},
+    {"safetensors", [](Bytes bytes, std::string_view) { return looks_like_safetensors(bytes); },
+     [](Bytes bytes, WeightFiles&) { return parse_safetensors(bytes).tensors; }},
+    {"onnx", [](Bytes bytes, std::string_view path) { return path.ends_with(".onnx") || looks_like_onnx(bytes); },
+     [](Bytes bytes, WeightFiles&) { return parse_onnx(bytes); }},
+    {"matvans", [](Bytes, std::string_view) { return true; }, parse_matvans},
+};
+
+const FileFormat& format_of(Bytes bytes, std::string_view path, std::string_view wanted) {
+  for (const FileFormat& format : kFormats)
+    if (wanted.empty() ? format.recognises(bytes, path) : format.name == wanted) return format;
+  throw std::logic_error("There is no file format '" + std::string(wanted) + "'.");
 }
 
 // The tensors of one more file: all, or the ones named (sorted); each named tensor must be there.
-void add_file(const std::string& path, const std::vector<std::string>& names, WeightFormat wanted,
+void add_file(const std::string& path, const std::vector<std::string>& names, std::string_view wanted,
               WeightFiles& weights) {
   FileBytes file(path);
-  const WeightFormat format = wanted == WeightFormat::any ? format_of(file.bytes(), path) : wanted;
+  const FileFormat& format = format_of(file.bytes(), path, wanted);
   std::vector<TensorView> tensors;
   try {
-    tensors = parse(file.bytes(), format, weights);
+    tensors = format.parse(file.bytes(), weights);
     size_t found = 0;
     const auto unnamed = [&](const TensorView& tensor) {
       const bool named = std::binary_search(names.begin(), names.end(), tensor.name);
@@ -80,7 +88,7 @@ void add_file(const std::string& path, const std::vector<std::string>& names, We
       throw DatasetError("it lacks " + std::to_string(names.size() - found) + " of the " +
                          std::to_string(names.size()) + " tensors that the index names there.");
   } catch (const DatasetError& error) {
-    if (wanted != WeightFormat::any || format != WeightFormat::matvans)
+    if (!wanted.empty() || format.name != "matvans")
       throw DatasetError("In the file \"" + path + "\": " + error.what());
     if (const std::string container = unread_container(file.bytes()); !container.empty())
       throw DatasetError("The file \"" + path + "\" is " + container);
@@ -88,7 +96,7 @@ void add_file(const std::string& path, const std::vector<std::string>& names, We
                        "\" is neither safetensors nor npy, GGUF or ONNX, nor an uncompressed MatVANS file. (" +
                        error.what() + ")");
   }
-  weights.format = format;
+  weights.format = format.name;
   weights.files.push_back(std::move(file));
   weights.tensors.insert(weights.tensors.end(), std::make_move_iterator(tensors.begin()),
                          std::make_move_iterator(tensors.end()));
@@ -96,15 +104,15 @@ void add_file(const std::string& path, const std::vector<std::string>& names, We
 
 }  // namespace
 
-WeightFiles open_weights(const std::string& path, WeightFormat wanted) {
+WeightFiles open_weights(const std::string& path, std::string_view wanted) {
   WeightFiles weights;
   std::error_code error;
-  if (wanted != WeightFormat::any || !std::filesystem::is_directory(path, error)) {
+  if (!wanted.empty() || !std::filesystem::is_directory(path, error)) {
     add_file(path, {}, wanted, weights);
     return weights;
   }
   for (const auto& [shard, names] : model_shards(path))
-    add_file((std::filesystem::path(path) / shard).string(), names, WeightFormat::safetensors, weights);
+    add_file((std::filesystem::path(path) / shard).string(), names, "safetensors", weights);
   return weights;
 }
 

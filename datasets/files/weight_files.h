@@ -11,17 +11,15 @@
 
 namespace ecmv::datasets {
 
-enum class WeightFormat { any, safetensors, npy, gguf, onnx, matvans };
-
 // The tensors in the order of their files and bytes, and what their views look into.
 struct WeightFiles {
-  WeightFormat format = WeightFormat::any;
+  std::string_view format;  // of the last file: "safetensors", "npy", "gguf", ...: the list is in weight_files.cpp
   std::vector<TensorView> tensors;
   std::vector<FileBytes> files;
   std::shared_ptr<const void> kept;  // of MatVANS files, which are not stored as tensors
 };
 
 // Throws DatasetError with the path for what cannot be read. Where a format is wanted, nothing else is tried.
-WeightFiles open_weights(const std::string& path, WeightFormat wanted = WeightFormat::any);
+WeightFiles open_weights(const std::string& path, std::string_view wanted = {});
 
 }  // namespace ecmv::datasets

@@ -107,8 +107,7 @@ std::optional<ModelShape> shape_of(const std::string& model) {
 bool is_tied(const WeightFiles& files, const std::string& model) {
   const std::filesystem::path config = std::filesystem::path(model) / "config.json";
   std::error_code error;
-  return files.format == WeightFormat::gguf ||
-         (std::filesystem::exists(config, error) && of_config(config, ties_embeddings));
+  return files.format == "gguf" || (std::filesystem::exists(config, error) && of_config(config, ties_embeddings));
 }
 
 // Layers of blocks in the order of LayerKind (the order of a step), then lm_head, or the embedding that serves as it.

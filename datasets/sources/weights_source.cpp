@@ -26,33 +26,29 @@ constexpr ParameterInfo kWeightsParameters[] = {kFileOrFolder, kTensors, kRows, 
 constexpr ParameterInfo kSafetensorsParameters[] = {kFile, kTensors, kRows, kRoundTo};
 constexpr ParameterInfo kNpyParameters[] = {kFile, kRows, kRoundTo};
 
-template <WeightFormat format>
+template <const DataSource& source>
 Dataset load(const SourceRequest& request);
-template <WeightFormat format>
+template <const DataSource& source>
 SourceFacts check(const SourceRequest& request);
 
-template <WeightFormat format>
+template <const DataSource& source>
 constexpr DataSource source_of(std::string_view id, std::string_view summary,
                                std::span<const ParameterInfo> parameters) {
-  return {id, summary, false, parameters, load<format>, 1, check<format>};
+  return {id, summary, false, parameters, load<source>, 1, check<source>};
 }
 
 }  // namespace
 
-extern const DataSource kWeightsSource = source_of<WeightFormat::any>(
+extern const DataSource kWeightsSource, kSafetensorsSource, kNpySource;
+const DataSource kWeightsSource = source_of<kWeightsSource>(
     "weights", "int8 or float matrices of a safetensors, GGUF, ONNX or npy file, or of a Hugging Face folder",
     kWeightsParameters);
-extern const DataSource kSafetensorsSource = source_of<WeightFormat::safetensors>(
+const DataSource kSafetensorsSource = source_of<kSafetensorsSource>(
     "safetensors", "int8 or float matrices of a safetensors file", kSafetensorsParameters);
-extern const DataSource kNpySource =
-    source_of<WeightFormat::npy>("npy", "the matrix, or stack of matrices, of an npy file", kNpyParameters);
+const DataSource kNpySource =
+    source_of<kNpySource>("npy", "the matrix, or stack of matrices, of an npy file", kNpyParameters);
 
 namespace {
-
-template <WeightFormat format>
-const DataSource& source() {
-  return format == WeightFormat::any ? kWeightsSource : format == WeightFormat::npy ? kNpySource : kSafetensorsSource;
-}
 
 // The library's matcher recurses once a character; longer names are not what anybody calls a weight.
 constexpr size_t kMaxMatchedName = 1024;
@@ -89,35 +85,35 @@ std::vector<const TensorView*> select_tensors(const std::vector<TensorView>& all
 }
 
 // Calls use(the tensors that the request means) while the files are open.
-template <WeightFormat format>
+template <const DataSource& source>
 void with_tensors(const SourceRequest& request, const auto& use) {
-  const Parameters parameters(source<format>(), request);
+  const Parameters parameters(source, request);
   const std::string& path = parameters.text("file");
-  expect_known_type(parameters, source<format>().id);
-  const WeightFiles files = open_weights(path, format);
+  expect_known_type(parameters, source.id);
+  const WeightFiles files = open_weights(path, source.id == "weights" ? "" : source.id);
   try {
     use(select_tensors(files.tensors, parameters.text("tensors")), parameters);
   } catch (const PatternError& error) {
-    throw DatasetError("The parameter \"tensors\" of the source " + std::string(source<format>().id) + ", \"" +
+    throw DatasetError("The parameter \"tensors\" of the source " + std::string(source.id) + ", \"" +
                        parameters.text("tensors") + "\", is not a regular expression (" + error.what() + ").");
   } catch (const DatasetError& error) {
     throw DatasetError("In the file \"" + path + "\": " + error.what());
   }
 }
 
-template <WeightFormat format>
+template <const DataSource& source>
 SourceFacts check(const SourceRequest& request) {
   SourceFacts facts;
-  with_tensors<format>(request, [&](const std::vector<const TensorView*>& tensors, const Parameters&) {
+  with_tensors<source>(request, [&](const std::vector<const TensorView*>& tensors, const Parameters&) {
     for (const TensorView* tensor : tensors) check_tensor(*tensor, facts);
   });
   return facts;
 }
 
-template <WeightFormat format>
+template <const DataSource& source>
 Dataset load(const SourceRequest& request) {
   Dataset dataset;
-  with_tensors<format>(request, [&](const std::vector<const TensorView*>& tensors, const Parameters& parameters) {
+  with_tensors<source>(request, [&](const std::vector<const TensorView*>& tensors, const Parameters& parameters) {
     for (const TensorView* tensor : tensors) append_prepared(*tensor, parameters, dataset);
   });
   dataset.initial_vector = draw_initial_vector(request.seed, dataset.layers.front().shape.cols);
@@ -130,7 +126,7 @@ std::vector<WeightLayer> file_layers(const std::string& path) {
   std::vector<WeightLayer> layers;
   SourceRequest request;
   request.texts = {{"file", path}};
-  with_tensors<WeightFormat::any>(request, [&](const std::vector<const TensorView*>& tensors, const Parameters&) {
+  with_tensors<kWeightsSource>(request, [&](const std::vector<const TensorView*>& tensors, const Parameters&) {
     for (const TensorView* tensor : tensors) append_layers(*tensor, layers);
   });
   return layers;

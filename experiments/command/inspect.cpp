@@ -101,8 +101,8 @@ std::pair<std::vector<TensorSummary>, std::string> without_small(const std::vect
 }
 
 // "" and why where nothing of the file would run.
-std::string run_command(const std::string& path, datasets::WeightFormat format, std::string& why_not) {
-  const std::string_view source = format == datasets::WeightFormat::matvans ? "matvans" : "weights";
+std::string run_command(const std::string& path, std::string_view format, std::string& why_not) {
+  const std::string_view source = format == "matvans" ? "matvans" : "weights";
   try {
     datasets::SourceRequest request;
     request.texts["file"] = path;

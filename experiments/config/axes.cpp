@@ -50,6 +50,12 @@ bool shared_by_gpus(const KernelSpec& k) { return k.ranks > 1 && !k.engine.empty
 
 std::string split_of(const KernelSpec& k) { return k.ranks <= 1 ? "" : k.pairs ? "pairs" : "rows"; }
 
+std::vector<std::string_view> task_names() {
+  std::vector<std::string_view> names;
+  for (const TaskEntry& task : kTasks) names.push_back(task.name);
+  return names;
+}
+
 const KernelAxis kTable[] = {
     {.key = "backend",
      .help = "best (simd where there is such a kernel, else scalar), or ids of ecmv list backends",
@@ -129,7 +135,7 @@ const KernelAxis kTable[] = {
      .help = "matvec: int8 products; matmul: float products; step: a whole model; decode; size: no run",
      .fallback = "matvec",
      .field = &KernelChoice::tasks,
-     .words = {"decode", "matvec", "matmul", "step", "size"},
+     .words = task_names(),
      .name_part = [](const KernelSpec& k) { return fmt::format("/{}", task_name(k.task)); },
      .value = [](const KernelSpec& k) { return std::string(task_name(k.task)); },
      .record = [](const KernelSpec& k, CaseRecord& r) { r.kernel.op = task_name(k.task); }},
@@ -199,8 +205,6 @@ const KernelAxis kTable[] = {
 };
 
 }  // namespace
-
-bool KernelChoice::asks_for(Task task) const { return std::ranges::find(tasks, task) != tasks.end(); }
 
 std::span<const KernelAxis> kernel_axes() { return kTable; }
 

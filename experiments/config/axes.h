@@ -1,7 +1,7 @@
 // The axes of a config's `kernels`, one row of a table each. From the table come the keys of configs and of `exclude`,
 // the flags of a run without a config and their help, the defaults, the names of cases, the fields of records, and the
-// part of config.schema.json that a test compares with it. To add an axis: a row in axes.cpp, a list in KernelChoice, a
-// field in KernelSpec, and what it does in expand.cpp.
+// part of config.schema.json that a test compares with it. To add an axis: a list in KernelChoice and a field in
+// KernelSpec (both in case.h), a row in axes.cpp, and what it does in expand.cpp.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,6 @@
 #include "reports/record.h"
 
 namespace ecmv::experiments {
-
-// Which kernels a block asks for: a list for every axis.
-struct KernelChoice {
-  // Backend ids, or "best": `simd` where the codec has a SIMD kernel for the op, otherwise `scalar`.
-  std::vector<std::string> backends = {"best"};
-  std::vector<std::string> simd_targets = {"best"};  // names of instruction sets, "best", or "all" that this CPU has
-  std::vector<int64_t> threads = {0};                // CPUs; 0: all that the process may use
-  std::vector<int64_t> ranks = {0};                  // CPUs; 0: all that a launcher started
-  std::vector<int64_t> shared_devices = {0};  // GPUs; 0: all that a launcher started, without one a single device
-  std::vector<std::string> engines = {"all"};
-  std::vector<std::string> splits = {"rows"};
-  std::vector<int64_t> devices = {-1};  // GPUs: numbers in the backend's list; -1: the first that fits
-  std::vector<Task> tasks = {Task::matvec};
-  std::vector<int64_t> batches = {1};
-  std::vector<backends::Activations> activations = {backends::Activations::f32};
-  std::vector<int64_t> repeats = {1};
-  std::string unfused = "auto";
-  std::vector<std::string> variants = {"all"};  // names, "first" or "all"
-  std::vector<std::string> policies = {"all"};  // names, "first", "all", or "auto": the kernel's own choice
-  std::vector<std::string> launches = {"graph"};
-
-  bool asks_for(Task task) const;
-};
 
 // Where the reader puts an axis's values: words, numbers, or a list of an enum whose values are in the order of the
 // words.

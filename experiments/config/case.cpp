@@ -84,25 +84,12 @@ CodecSpec make_codec_spec(const codecs::CodecEntry& entry, backends::Settings se
   return spec;
 }
 
-std::string_view task_name(Task task) {
-  switch (task) {
-    case Task::step: return "step";
-    case Task::size: return "size";
-    default: return backends::op_name(KernelSpec{.task = task}.op());
-  }
-}
-
 bool on_host(std::string_view backend) { return backend == "scalar" || backend == "simd"; }
 
 backends::Op KernelSpec::op() const {
-  switch (task) {
-    case Task::decode: return backends::Op::decode;
-    case Task::matvec: return backends::Op::matvec;
-    case Task::matmul:
-    case Task::step: return backends::Op::matmul;
-    case Task::size: break;
-  }
-  throw std::logic_error("The task 'size' runs nothing.");
+  const std::optional<backends::Op> op = kTasks[static_cast<size_t>(task)].op;
+  if (!op.has_value()) throw std::logic_error("The task '" + std::string(task_name(task)) + "' runs nothing.");
+  return *op;
 }
 
 std::string KernelSpec::name() const {
@@ -119,6 +106,8 @@ std::string KernelSpec::short_name() const {
   if (const size_t at = name.find(kDefault); at != std::string::npos) name.erase(at, kDefault.size());
   return name;
 }
+
+bool KernelChoice::asks_for(Task task) const { return std::ranges::find(tasks, task) != tasks.end(); }
 
 std::string Case::short_name() const {
   return data.short_name() + "/" + codec.short_name() + "/" + kernel.short_name();

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/compressed_matrix.h"
@@ -49,7 +50,17 @@ CodecSpec make_codec_spec(const codecs::CodecEntry& entry, backends::Settings se
 // What a case does. `step`: a decoding step, the matmul of every layer of a model, each by the kernel that suits it
 // (plan/step.h). `size`: nothing runs, and the record has the stored bytes.
 enum class Task : uint8_t { decode, matvec, matmul, step, size };
-std::string_view task_name(Task task);
+// The tasks in the order of the enum, each with its name and the op of its passes; `size` has no pass.
+struct TaskEntry {
+  std::string_view name;
+  std::optional<backends::Op> op;
+};
+inline constexpr TaskEntry kTasks[] = {{"decode", backends::Op::decode},
+                                       {"matvec", backends::Op::matvec},
+                                       {"matmul", backends::Op::matmul},
+                                       {"step", backends::Op::matmul},
+                                       {"size", {}}};
+constexpr std::string_view task_name(Task task) { return kTasks[static_cast<size_t>(task)].name; }
 
 // `scalar` and `simd`, which have the axis `threads`. The others are GPUs, with the axes `device` and `launch`.
 bool on_host(std::string_view backend);
@@ -79,6 +90,29 @@ struct KernelSpec {
   backends::Op op() const;   // what its passes do; throws std::logic_error for `size`
   std::string name() const;  // "simd:AVX2:t1/matvec/rows/rows4", "cuda/matmul:b16/tuned/rows2", "cuda/step:b1:x16/best"
   std::string short_name() const;  // for people: without a policy that is the default
+};
+
+// Which kernels a block of a config asks for: a list for every axis of axes.h.
+struct KernelChoice {
+  // Backend ids, or "best": `simd` where the codec has a SIMD kernel for the op, otherwise `scalar`.
+  std::vector<std::string> backends = {"best"};
+  std::vector<std::string> simd_targets = {"best"};  // names of instruction sets, "best", or "all" that this CPU has
+  std::vector<int64_t> threads = {0};                // CPUs; 0: all that the process may use
+  std::vector<int64_t> ranks = {0};                  // CPUs; 0: all that a launcher started
+  std::vector<int64_t> shared_devices = {0};  // GPUs; 0: all that a launcher started, without one a single device
+  std::vector<std::string> engines = {"all"};
+  std::vector<std::string> splits = {"rows"};
+  std::vector<int64_t> devices = {-1};  // GPUs: numbers in the backend's list; -1: the first that fits
+  std::vector<Task> tasks = {Task::matvec};
+  std::vector<int64_t> batches = {1};
+  std::vector<backends::Activations> activations = {backends::Activations::f32};
+  std::vector<int64_t> repeats = {1};
+  std::string unfused = "auto";
+  std::vector<std::string> variants = {"all"};  // names, "first" or "all"
+  std::vector<std::string> policies = {"all"};  // names, "first", "all", or "auto": the kernel's own choice
+  std::vector<std::string> launches = {"graph"};
+
+  bool asks_for(Task task) const;
 };
 
 struct Case {

@@ -200,12 +200,9 @@ std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs:
       const std::string backend = wanted == kBest ? best_backend(choice, entry, task, group_cols) : wanted;
       for (KernelSpec& place : places_of(choice, backend)) {
         place.task = task;
-        if (task == Task::decode) append_kernels(choice, entry, place, group_cols, out);
-        if (task == Task::matvec)
-          for (const KernelSpec& one : shared(choice, place)) append_kernels(choice, entry, one, group_cols, out);
-        if (task == Task::matmul)
-          for (const KernelSpec& tokens : with_tokens(choice, place))
-            for (const KernelSpec& one : shared(choice, tokens)) append_kernels(choice, entry, one, group_cols, out);
+        for (const KernelSpec& tokens : place.takes_tokens() ? with_tokens(choice, place) : std::vector{place})
+          for (const KernelSpec& one : task == Task::decode ? std::vector{tokens} : shared(choice, tokens))
+            append_kernels(choice, entry, one, group_cols, out);
       }
     }
   return out;
