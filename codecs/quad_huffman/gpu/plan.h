@@ -1,5 +1,4 @@
-// Host side of every kernel: what a matrix is on the device, and how its table, rings and x share a block's shared
-// memory.
+// Host side of every kernel: a matrix on the device, and how its table, rings and x share a block's shared memory.
 #pragma once
 
 #include <algorithm>

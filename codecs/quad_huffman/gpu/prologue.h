@@ -1,5 +1,4 @@
-// What a thread block of the product kernels has in shared memory besides its lane groups' rings: copies of the
-// table, sums of rows, and x.
+// A thread block's shared memory besides its lane groups' rings: copies of the table, sums of rows, and x.
 #pragma once
 
 #include "backends/gpu/products/int8_inputs.h"

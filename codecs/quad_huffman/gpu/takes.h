@@ -1,4 +1,4 @@
-// What kernels take: the layout and the elements of a matrix, and the kernel's instance for its code.
+// What kernels refuse by layout and elements, and which instance of a kernel a code gets.
 #pragma once
 
 #include <string>
