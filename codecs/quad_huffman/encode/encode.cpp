@@ -347,13 +347,13 @@ class Encoder {
   Form form_;
   int tile_cols_;
   int segment_cols_;
-  std::array<uint32_t, 256> high_;  // of an element or exponent, clamped; kOutside where that changed it
+  std::array<uint32_t, 256> high_;  // high part by element or exponent, clamped; kOutside where clamping changed it
   std::array<uint8_t, 256> low_;    // its raw bits
   std::array<uint8_t, kMostSegmentCols> values_, lows_,
-      signs_;  // of the segment: elements or exponents, their raw bits, signs and mantissas
+      signs_;  // the segment's elements or exponents, their raw bits, signs and mantissas
   std::array<BitString, kLanes> strings_;
   std::array<LaneBits, kLanes> lanes_;
-  std::vector<uint32_t> lines_words_;  // of the tile, word `lane` of line after line
+  std::vector<uint32_t> lines_words_;  // the tile's, word `lane` of line after line
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-// 1. For every candidate of raw_bits the encoder finds `lowest`, by the order-0 cost of the clamped high parts and the
-// patches of elements outside.
+// The encoder chooses a model in three steps:
+// 1. For every candidate of raw_bits it finds `lowest`, by the order-0 cost of the clamped high parts and the patches
+//    of elements outside.
 // 2. It counts the symbols of a sample of rows and estimates the stored bits for every candidate of table_bits: ideal
-// code
-//    lengths with a limit, the number of codes chosen among 16. It makes no code for that.
+//    code lengths with a limit, the number of codes chosen among 16. It makes no code for that.
 // 3. For the choice it counts all symbols and makes the code, twice: the second time symbols without a code count for
 //    their substitutes.
 #include "codecs/quad_huffman/encode/model.h"

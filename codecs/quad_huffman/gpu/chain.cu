@@ -152,7 +152,7 @@ class AheadHelper {
   AheadPlaces places_;
   const BlockPlan& plan_;
   const gpu::Exchange& exchange_;
-  Threads threads_;  // of the helpers
+  Threads threads_;  // the helpers
 };
 
 // The block has plan.lane_groups that decode, followed by the helpers.
@@ -217,7 +217,7 @@ struct Chain {
   const std::byte* layers;  // descriptions, kStoredLayerBytes each
   int count;
   std::byte* exchange;
-  int64_t words;   // of the longest vector that is handed on
+  int64_t words;   // in the longest vector that is handed on
   BlockPlan plan;  // for the largest of everything
   gpu::LaunchShape launch_shape;
   Kernel kernel;

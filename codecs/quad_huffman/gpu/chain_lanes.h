@@ -60,7 +60,7 @@ ECMV_GPU_DEVICE void spread_partial_lines(gpu::Pointer<const std::byte> masks, g
   constexpr int kTogether = 4;
   const int lane = LaneGroup::lane(), count = partial < most - 1 ? partial : most - 1;
   if (count <= 0) return;
-  int first = (count - 1) / kTogether * kTogether, before = 0;  // of some lines; words before them
+  int first = (count - 1) / kTogether * kTogether, before = 0;  // first of some lines; words before them
   if (first > 0)
     before = LaneGroup::reduce_add(lane < first ? gpu::popcount(gpu::cast<const uint32_t>(masks)[lane]) : 0);
   ECMV_GPU_NO_UNROLL
@@ -127,7 +127,7 @@ class AheadTiles {
 
   static constexpr int kOwnPatches = 2;
   struct Patches {
-    uint32_t first, count;  // of the tile
+    uint32_t first, count;  // the tile's
     uint16_t own[kOwnPatches];
   };
   ECMV_GPU_DEVICE void load_patches() {
@@ -160,13 +160,13 @@ class AheadTiles {
 
   AheadLayers layers_;
   int lane_groups_, lane_group_;  // that decode; this one
-  int room_;                      // of codes, in lines
+  int room_;                      // for codes, in lines
   int first_position_;
   const Hidden& hidden_;
   gpu::Pointer<std::byte> shared_;
   AheadTile tile_, next_;  // to be decoded, and the one after it
   uint32_t index_, next_index_;
-  int round_ = 0, column_ = 0;  // of what has been decoded
+  int round_ = 0, column_ = 0;  // the decoded tile's
   Patches patches_{};
 
  private:

@@ -25,7 +25,7 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
 struct WarpgroupLayout {
-  int patches = 0;                  // of each lane group, [kListedBytes]
+  int patches = 0;                  // [kListedBytes] for each lane group
   int tokens = 0;                   // two slices, from gpu::first_block() on
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
   bool pairs = false;               // two shares each are a cluster, which adds their sums
@@ -97,9 +97,9 @@ class ListedPatches {
   static constexpr int kBlockBytes = 8 * kTokenTiles * gpu::kBlockTokenBytes;
   static constexpr uint32_t kNoCol = 0xFFFF;
   gpu::Pointer<std::byte> list_;  // [kMost] facts and numbers, as of multiply_float_patches()
-  uint32_t cols_ = 0;             // of patches number `lane` and 32 further
-  uint32_t first_ = 0;            // of the tile's
-  int next_ = 0;                  // of the list's
+  uint32_t cols_ = 0;             // columns of patches number `lane` and `lane` + 32
+  uint32_t first_ = 0;            // number in the tile
+  int next_ = 0;                  // number in the list
 
   ECMV_GPU_DEVICE void add_some(int end, gpu::Pointer<const std::byte> slice, float (&sums)[kTokenTiles][4]) const {
     const int lane = LaneGroup::lane(), t = lane % 4;

@@ -18,8 +18,8 @@ struct Matrix {
   uint32_t base;
   int power;
   int64_t row_groups;
-  int64_t rows;            // of the matrix
-  int cols, column_tiles;  // of the stored matrix
+  int64_t rows;            // the matrix's
+  int cols, column_tiles;  // the stored matrix's
 };
 
 // The columns of some column tiles: those up to the matrix's last one, and those that have codes.
@@ -34,11 +34,11 @@ ECMV_GPU_DEVICE TileCols cols_of_tiles(const Matrix& matrix, int first_tile, int
 
 // Places in a block's shared memory, in bytes from its beginning, where the table is.
 struct BlockPlan {
-  int copies = 0, copy_shift = 0;                // of the table
-  int lane_groups = 0, lane_groups_of_rows = 0;  // of a block; those that share rows
-  int rings = 0, sums = 0, inputs = 0;           // the lane groups' rings; sums of rows and, after them, that of x; x
+  int copies = 0, copy_shift = 0;                // the table's
+  int lane_groups = 0, lane_groups_of_rows = 0;  // a block's; how many share rows
+  int rings = 0, sums = 0, inputs = 0;           // the lane groups' rings; sums of rows, then the sum of x; x
   int bytes = 0;
-  int table_bits = 0, own_bytes = 0;  // of a chain: the most; of a lane group
+  int table_bits = 0, own_bytes = 0;  // a chain's most; a lane group's
 };
 
 // Threads that fill a table together: all of a block, or some.

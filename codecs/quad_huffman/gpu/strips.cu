@@ -54,7 +54,7 @@ inline constexpr LaneForm kStripForm{.early = gpu::kMovesLoads, .placed = true, 
 // What the host works out for a launch, to spare registers.
 struct StripsPlan {
   BlockPlan block;
-  int cols;         // of the matrix
+  int cols;         // the matrix's
   int tile_rows;    // rows of the matrix that a tile has
   int parts;        // tiles of a strip that a block works on at once
   int strips_bits;  // log2 of the lane groups that share rows

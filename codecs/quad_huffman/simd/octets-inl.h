@@ -120,7 +120,7 @@ struct Launch {
   FloatPlace floats = {};     // instead, for bf16 and f8
   bool past_caches = false;   // through a buffer, in which patches are applied: results are not read soon
   const int8_t* x = nullptr;
-  int32_t* y = nullptr;  // of all rows
+  int32_t* y = nullptr;  // all rows
   int32_t offset = 0;    // (lowest - bias) * sum(x)
 };
 

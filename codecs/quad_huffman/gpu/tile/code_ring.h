@@ -151,10 +151,10 @@ class CodeRing {
 
   gpu::Pointer<std::byte> ring_;
   gpu::Pointer<const std::byte> codes_;  // the next lines
-  uint32_t mask_ = 0;                    // of partial line number `lane`
+  uint32_t mask_ = 0;                    // partial line number `lane`
   int full_ = 0, lines_ = 0, fetched_ = 0;
-  uint32_t schedule_ = 0;  // of segment number `lane`
-  uint32_t phase_ = 0;     // of bulk copies that have been waited for
+  uint32_t schedule_ = 0;  // segment number `lane`
+  uint32_t phase_ = 0;     // how many bulk copies have been waited for
 };
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -23,7 +23,7 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 // A tile in work.
 template <int kBatchWords>
 struct TileState {
-  gpu::Pointer<const std::byte> raw;  // of the segment in work
+  gpu::Pointer<const std::byte> raw;  // the segment in work
   uint32_t words[2][kBatchWords == 0 ? 1 : kBatchWords];
   uint32_t position;  // in bits; of shifted windows less the shift
 };
@@ -33,7 +33,7 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
  public:
   static constexpr int kSharedBytes = CodeRing<kLanesForm.lean>::kBytes, kSegmentCols = segment_cols(kSymbolCols),
                        kRawBits = raw_bits_of(kForm),
-                       kSignWords = sign_mantissa_bits(kForm);  // of floats: of the raw words of 32 columns
+                       kSignWords = sign_mantissa_bits(kForm);  // floats: among the raw words of 32 columns
   static constexpr bool kFloats = is_float(kForm), kF8 = is_f8(kForm),
                         kEights = has_exponent_eights(kSymbolCols, kForm),
                         kScalesTokens = scales_tokens(kSymbolCols, kForm);
@@ -152,7 +152,7 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
   static constexpr int kBatchCols = batch_cols(kSymbolCols, kForm), kBatches = kSegmentCols / kBatchCols,
                        kBatchQuads = kBatchCols / 4;
   static constexpr int kBatchWords = batch_words(kSymbolCols, kForm), kUnitWords = raw_unit_words(kSymbolCols, kForm);
-  static constexpr int kRawBytesOfLane = kUnitWords * 4;  // of a unit
+  static constexpr int kRawBytesOfLane = kUnitWords * 4;  // a unit
   // The columns loaded at once: a batch, or a part of one.
   static constexpr int kLoadsOfBatch = kLanesForm.halves ? 2 : 1, kStepQuads = kBatchQuads / kLoadsOfBatch;
   static_assert(kBatchWords % kLoadsOfBatch == 0);

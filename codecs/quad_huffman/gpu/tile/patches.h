@@ -77,11 +77,11 @@ ECMV_GPU_DEVICE void visit_placed(const PlacedPatches& placed, F f) {
 // A tile's patches in the order of their columns: 32 at a time, a lane each, and the 32 after them.
 inline constexpr int kNoCol = 1 << 20;
 struct PatchWalk {
-  uint32_t first = 0;                    // of the 32
+  uint32_t first = 0;                    // number of the first of the 32
   uint32_t patch = 0, ahead = 0;         // this lane's
   int col = kNoCol;                      // its column in the tile, kNoCol once it is applied
-  int applied = 0;                       // of the 32
-  bool is_first = true, is_last = true;  // of its element's
+  int applied = 0;                       // how many of the 32
+  bool is_first = true, is_last = true;  // among its element's patches
 };
 ECMV_GPU_DEVICE int patch_row(uint32_t patch) { return static_cast<int>(patch % kLanes); }
 
@@ -328,10 +328,10 @@ class TilePatches {
   }
 
   gpu::Pointer<const uint16_t> patches_;
-  gpu::Pointer<const uint8_t> signs_;  // of floats
-  uint32_t first_, left_, count_;      // of the tile; of strips: packets
+  gpu::Pointer<const uint8_t> signs_;  // floats only
+  uint32_t first_, left_, count_;      // the tile's patches; strips: packets
   uint16_t ahead_[kPatchesAhead];
-  Packet packet_;  // of strips, in their place
+  Packet packet_;  // strips, in place of patches
   PlacedPatches placed_;
 };
 

@@ -104,7 +104,7 @@ ECMV_GPU_DEVICE void multiply_integer_patches(bool has, int row, int col, bool t
   const int count = gpu::popcount(LaneGroup::ballot(has));
   ECMV_GPU_NO_UNROLL
   for (int first = 0; first < count; first += kAtOnce) {
-    uint32_t fact[4], change[4];  // of patches 2 t, 2 t + 1, 8 + 2 t and 9 + 2 t
+    uint32_t fact[4], change[4];  // patches 2 t, 2 t + 1, 8 + 2 t and 9 + 2 t
     ECMV_GPU_UNROLL
     for (int k = 0; k < 4; ++k) {
       fact[k] = LaneGroup::shuffle(facts, first + k / 2 * 8 + 2 * t + k % 2);

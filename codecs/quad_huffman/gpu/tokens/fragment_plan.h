@@ -60,7 +60,7 @@ struct MultiplyFragments {
   Matrix matrix;
   gpu::TokenParts<FragmentsPlan> parts;
   FragmentsKernel kernel;
-  int cols;  // of the matrix
+  int cols;  // the matrix's
   int compute_units;
   bool early;
 

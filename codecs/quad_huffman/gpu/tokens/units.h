@@ -29,7 +29,7 @@ ECMV_GPU_BOTH Runs runs_of(int count, int runs) { return {count / runs, count % 
 // All shares are equally wide, in column tiles, and divide the tiles of their row groups alike.
 struct Division {
   int shares = 1, share_tiles = 0;
-  int blocks = 0;  // of a share
+  int blocks = 0;  // a share's
   int step = 1;    // units that stay together: 1, or share_tiles where no row group is in several blocks
   Runs runs;       // a block's steps
 
@@ -184,7 +184,7 @@ struct UnitsPlan {
 template <typename SumsBytes>
 UnitsPlan plan_units(const UnitsPolicy& policy, const Code& code, datasets::Shape matrix,
                      const backends::DeviceInfo& device, SumsBytes sums_bytes) {
-  constexpr int kInputBytes = 4;  // of a column
+  constexpr int kInputBytes = 4;  // a column
   const int64_t groups = row_groups(matrix.rows), tiles = column_tiles(matrix.cols, code.tile_cols);
   int shares = std::min(policy.shares, device.compute_units);
   while (tiles % shares != 0) --shares;
