@@ -92,7 +92,7 @@ inline bool is_plain(const CompressedView& view) {
   const auto& header = view.sections[kHeader].host;
   return header.size() == kPlainHeaderBytes && header[0] == std::byte{kPlain};
 }
-// Takes only streams that are not plain.
+// Only for streams that are not plain.
 inline bool is_fragments(const CompressedView& view) { return header_of(view).layout == Layout::fragments; }
 inline bool is_strips(const CompressedView& view) { return header_of(view).layout == Layout::strips; }
 

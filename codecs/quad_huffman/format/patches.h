@@ -10,9 +10,9 @@
 
 namespace ecmv::codecs::quad_huffman {
 
-inline constexpr int kPatchCols = 1024;  // Columns that an int8 patch has bits for.
+inline constexpr int kPatchCols = 1024;  // columns that an int8 patch has bits for
 inline constexpr int kPatchWordBytes =
-    4;  // Bytes of a float patch; its byte of sign and mantissa follows all of these.
+    4;  // a float patch's word; its byte of sign and mantissa follows all of the words
 inline constexpr int patch_bytes(Form form) { return form.floats ? kPatchWordBytes + 1 : 2; }
 
 // A patch corrects this element of a tile by this much.

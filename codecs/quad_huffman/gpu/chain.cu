@@ -45,7 +45,7 @@ struct AheadPlaces {
 };
 inline int ahead_sums_bytes(int rounds) { return AheadPlaces::kSumsAt + rounds * kLanes * 4; }
 
-// What helper number `helper` does.
+// The work of helper number `helper`.
 class AheadHelper {
  public:
   ECMV_GPU_DEVICE AheadHelper(AheadLayers layers, int helper, const AheadPlaces& places, const BlockPlan& plan,
@@ -84,7 +84,7 @@ class AheadHelper {
     arrive_at(places_.table_there(number));
   }
   ECMV_GPU_DEVICE gpu::Pointer<std::byte> inputs() const { return gpu::shared_memory() + plan_.inputs; }
-  // Waits until the x of layer `number` is in shared memory.
+  // Says that the x of layer `number` is in shared memory, and leaves this helper's sum `own` of it.
   ECMV_GPU_DEVICE void end_x(int number, int32_t own) const {
     own = LaneGroup::reduce_add(own);
     if (LaneGroup::lane() == 0) places_.x_sums(number)[helper_] = own;
@@ -155,7 +155,7 @@ class AheadHelper {
   Threads threads_;  // the helpers
 };
 
-// The block has plan.lane_groups that decode, followed by the helpers.
+// The block has plan.lane_groups lane groups that decode, followed by the helpers.
 template <int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostAheadThreads, 1) void chain_ahead(gpu::Pointer<const std::byte> stored, int count,
                                                                        gpu::Exchange exchange,
@@ -227,7 +227,7 @@ struct Chain {
   }
 };
 
-// Codes that settings for speed choose have windows of three symbols, for tables of at most 2^9 entries.
+// The codes that settings for speed choose. Tables of at most 2^9 entries serve windows of three symbols.
 template <int kForm>
 Kernel kernel_of_form(int table_bits) {
   return ahead_symbols_of_window(table_bits) == 3 ? chain_ahead<kForm, 3> : chain_ahead<kForm, 2>;

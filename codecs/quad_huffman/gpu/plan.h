@@ -100,7 +100,7 @@ inline int lane_groups_of_rows(int lane_groups, int64_t tiles) {
   return of_rows;
 }
 
-// 0 lane groups if table, rings and x do not fit even two. Each lane group has `own_bytes` more, in place of x.
+// 0 lane groups where not even two fit with their rings, table and x. Each has `own_bytes` more, in place of x.
 inline BlockPlan plan_of(const RingPolicy& policy, const Code& code, datasets::Shape matrix, InputType inputs,
                          int64_t block_bytes, int64_t own_bytes = 0) {
   const int64_t shared_bytes = bytes_of_block(block_bytes, policy);

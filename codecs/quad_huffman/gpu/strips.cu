@@ -109,7 +109,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_strips(Matrix matr
   }
 }
 
-// `matrix` is the shape of the matrix; 0 lane groups if table, rings and x do not fit even two.
+// `matrix` is the shape of the matrix; 0 lane groups where not even two fit with their rings, table and x.
 StripsPlan plan_strips(const RingPolicy& policy, const Code& code, datasets::Shape matrix, int64_t block_bytes) {
   const int64_t shared_bytes = bytes_of_block(block_bytes, policy), strips = row_groups(strips_shape(matrix).rows),
                 inputs = strips * kStripCols;

@@ -107,7 +107,7 @@ ECMV_GPU_DEVICE PatchNumbers patch_numbers(const PatchWord& patch, uint32_t sign
       patch.exponent == 0 ? gpu::bits_of(subnormal) >> 16 : (patch.exponent + further) << 7 | mantissa;
   return {above | gains, (above ^ 0x8000) | (patch.substitute + further) << 7 | mantissa};
 }
-// The factor of products of such numbers, without the power of two that tokens have been scaled up by.
+// Products of such numbers are multiplied by this power of two, besides the one that tokens have been scaled up by.
 template <typename TileOf>
 ECMV_GPU_DEVICE int power_of_numbers(const Matrix& matrix) {
   return TileOf::kEights ? matrix.power : TileOf::kF8 ? kF8Shift : 0;

@@ -211,8 +211,8 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
   ECMV_GPU_DEVICE int blocks_of(int s) const { return s < segments_ ? ring_.blocks_of(s) : 0; }
   // Starts the copies of the next blocks and moves lagging positions forward.
   ECMV_GPU_DEVICE void fetch_codes(int blocks, int later) {
-    // One segment was decoded since the last such call, its bits fit a ring, and before it the ring held every
-    // position.
+    // One segment was decoded since the last such call, its bits fit a ring, and before it no position
+    // had left the ring.
     if constexpr (kExactLengths) {
       const int behind = 32 * ring_.reach() - ring_bits();
       tile_.position =
