@@ -1,6 +1,5 @@
 // quad_huffman: one length-limited Huffman code for the high parts of 2, 4 or 8 columns, low bits raw, patches for
-// what has no code; laid out so that a lane owns a row and decodes a symbol's columns by a look-up (README.md,
-// FORMAT.md).
+// symbols without a code. A lane owns a row and decodes a symbol's columns by one look-up (README.md, FORMAT.md).
 #include "codecs/codec.h"
 
 #include "codecs/quad_huffman/encode/arrange.h"

@@ -1,5 +1,5 @@
-// Portable kernels of quad_huffman: lane by lane of a tile, a segment at a time to a buffer that is then stored or
-// multiplied by plain loops. Patches follow tile by tile.
+// Portable kernels of quad_huffman. They decode a tile lane by lane, a segment at a time, to a buffer that plain loops
+// store or multiply. Patches follow tile by tile.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -66,12 +66,12 @@ void for_each_patch(const Stored& stored, backends::Rows rows, F f) {
     }
 }
 
-// Patches may be of what repeats the last row or column.
+// A patch may belong to a repetition of the last row or column.
 bool is_there(const Stored& stored, backends::Rows rows, const ElementPlace& place) {
   return place.row < std::min(rows.end, stored.size.rows) && place.col < stored.size.cols;
 }
 
-// The bodies copy what is stored, so that stores through byte pointers cannot change it and it stays in registers.
+// The bodies copy `Stored`, so that stores through byte pointers cannot change it and it stays in registers.
 
 template <bool kFloats>
 struct Decode {

@@ -1,4 +1,4 @@
-// Elements that are stored as they are on CPUs, and why kernels refuse a matrix, where several of them say the same.
+// Elements that are stored as they are, on CPUs, and the sentences with which several kernels refuse a matrix.
 #pragma once
 
 #include <cstdint>

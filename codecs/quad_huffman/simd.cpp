@@ -1,6 +1,6 @@
-// SIMD kernels of quad_huffman. Eight rows of a tile at a time: their words are copied together, a walk of scalar
-// look-ups gives some segments' entries (walk.h), then vectors split the entries into high parts, merge the raw bits,
-// and store or multiply.
+// SIMD kernels of quad_huffman take eight rows of a tile at a time. Their words are copied together, a walk of scalar
+// look-ups makes some segments' entries (simd/walk.h), then vectors split the entries into high parts, merge the raw
+// bits, and store or multiply.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -41,7 +41,7 @@ HWY_INLINE void StreamRow(const uint8_t* HWY_RESTRICT from, int64_t count, uint8
   if (i < count) std::memcpy(to + i, from + i, static_cast<size_t>(count - i));
 }
 
-// The chunk in the buffer, corrected, to where it belongs.
+// Copies the corrected chunk from the buffer to its place.
 HWY_INLINE void StreamChunk(const Launch& launch, const Chunk& chunk, Scratch& scratch) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
   const Stored& stored = launch.stored;
@@ -225,7 +225,7 @@ void Groups(const Launch& launch) {
   if (launch.past_caches) hwy::FlushStream();
 }
 
-// What all kernels have in common.
+// Shared by all kernels.
 struct Octets {
   Stored stored;
   WalkFunction walk;
@@ -236,7 +236,7 @@ Octets OctetsOf(const CompressedView& matrix) {
   return {stored, stored.table_bits <= 9 ? Walk<6> : stored.table_bits <= 11 ? Walk<5> : Walk<4>};
 }
 
-// nullptr: there is no such form. Products of a form whose offsets are always small need no code for others.
+// nullptr: there is no such form. Forms whose offsets are always small need no code for other products.
 template <int kSymbolCols, Form kForm, Use kUse>
 constexpr UseFunction use_entries_of_form() {
   constexpr bool kIsFolded = kForm.folded;
@@ -260,7 +260,7 @@ UseFunction UseEntriesOf(const Stored& stored) {
                                  : UseEntriesOfForm<8, kUse>(stored.form, kForms);
 }
 
-// Builds the table in the scratch; `largest`: no high part of any entry is larger.
+// Builds the table in the scratch and sets `largest`, a bound of the high parts of all entries.
 Launch OpenLaunch(const Octets& bound, backends::Rows rows, std::byte* scratch, uint32_t& largest) {
   Launch launch{.stored = bound.stored, .walk = bound.walk, .rows = rows};
   uint32_t* table = reinterpret_cast<uint32_t*>(scratch);
@@ -308,8 +308,8 @@ struct Decode {
   }
 };
 
-// A tile of fragments, rows of `stride` elements of which `cols` are there, to 16 rows of the matrix of twice the
-// stride.
+// Brings a tile of fragments, rows of `stride` elements with `cols` of them in use, to 16 rows of the matrix with twice
+// the stride.
 template <typename Element, FragmentRuns kRuns>
 void JoinFragments(const std::byte* from, int64_t stride, int64_t cols, std::byte* to) {
   constexpr auto kRun = static_cast<int64_t>(kRuns);
@@ -328,8 +328,8 @@ auto JoinRuns(FragmentRuns runs) {
                                      : JoinFragments<Element, FragmentRuns::pairs>;
 }
 
-// Tile by tile into a near cache, multiplied from there. The scratch holds the table, a tile (of fragments, what the
-// matrix has there, too) and the packed tokens.
+// Decodes tile by tile into a near cache and multiplies from there. The scratch holds the table, a tile (for fragments
+// also the matrix's part) and the packed tokens.
 struct MultiplyFloats {
   Octets octets;
   backends::cpu::PanelForm form;

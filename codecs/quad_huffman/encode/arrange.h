@@ -1,4 +1,4 @@
-// The matrix that is stored in place of another one, in layouts other than rows (layout.h).
+// The matrix in the layout in which it is stored, where that is not rows (format/layout.h).
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace ecmv::codecs::quad_huffman {
 
 // Row-major, of stored_shape(); empty with Layout::rows. Units and strips that are not whole repeat the matrix's last
-// row and column, which are coded as well as any. Products of fragments meet them with zeros, so exponents of 255
+// row and column, which cost no more than any other. Products of fragments meet these with zeros, so exponents of 255
 // become 1.0.
 std::vector<std::byte> arrange(datasets::MatrixView matrix, Layout layout);
 

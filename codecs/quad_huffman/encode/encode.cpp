@@ -1,5 +1,5 @@
-// Tile by tile: each lane's codes as a string of bits without gaps, its raw words and its patches; then the schedule,
-// and the strings are laid into the tile's lines, in pieces of segments where a lane is moved.
+// Encodes tile by tile: each lane's codes become a string of bits without gaps, its raw words and its patches. Then
+// come the schedule and the layout of the strings in the tile's lines, in pieces of segments where a lane is moved.
 #include "codecs/quad_huffman/encode/encode.h"
 #include "codecs/compressed_matrix.h"
 
@@ -49,7 +49,7 @@ struct BitString {
     words[filled] = static_cast<uint32_t>(pending);
     words[filled + 1] = 0;
   }
-  // `count` (1..32) bits from bit `at` on.
+  // Returns `count` (1..32) bits from bit `at` on.
   uint32_t get(int32_t at, int count) const {
     const uint64_t both = words[at / 32] | static_cast<uint64_t>(words[at / 32 + 1]) << 32;
     return static_cast<uint32_t>(both >> (at % 32) & ((uint64_t{1} << count) - 1));
@@ -79,12 +79,12 @@ int64_t append_packets(std::span<const uint32_t> patches, std::vector<std::byte>
 
 namespace {
 
-// The patches of a tile after the other.
+// Writes the patches of one tile after the other.
 class PatchEncoder {
  public:
   PatchEncoder(Form form, Layout layout) : form_(form), layout_(layout) {}
 
-  // |delta| patches of int8 of one cell each.
+  // Adds |delta| int8 patches of one cell each.
   void add(int row, int col, int delta) {
     const uint64_t patch = static_cast<uint64_t>(row + kLanes * col) << 1 | (delta < 0 ? 1 : 0);
     of_tile_.insert(of_tile_.end(), static_cast<size_t>(std::abs(delta)), patch);
@@ -95,7 +95,7 @@ class PatchEncoder {
     largest_substitute_ = std::max(largest_substitute_, patch.substitute);
   }
 
-  // Ends the tile. Its patches are stored column by column: neighbours then are for different rows. Returns how many
+  // Ends the tile and stores its patches column by column, so that neighbours are for different rows. Returns how many
   // are for the first kPatchCols columns.
   int64_t finish_tile() {
     std::sort(of_tile_.begin(), of_tile_.end(),
@@ -121,7 +121,7 @@ class PatchEncoder {
     return left;
   }
 
-  int64_t count() const { return count_; }  // of all tiles that are finished; strips: packets
+  int64_t count() const { return count_; }  // finished tiles' patches; strips: packets
   int largest_substitute() const { return largest_substitute_; }
   std::vector<std::byte> finish() {
     bytes_.insert(bytes_.end(), signs_.begin(), signs_.end());
@@ -156,8 +156,8 @@ class Encoder {
     }
   }
 
-  // Tile after tile in the order in which they are stored. False if a lane's segment has more code bits than any may
-  // have.
+  // Encodes tiles in the order in which they are stored. Returns false if a lane's segment has more code bits than any
+  // may have.
   bool encode_tile(int64_t group, int64_t column) {
     const int64_t first_col = column * tile_cols_, tile_width = std::min<int64_t>(tile_cols_, cols_ - first_col);
     const int segments = static_cast<int>((tile_width + segment_cols_ - 1) / segment_cols_);
@@ -207,13 +207,12 @@ class Encoder {
 
   std::vector<std::byte> tiles, schedule, codes, raw;
   PatchEncoder patches;
-  int64_t code_bits = 0;  // codes and masks, but for symbols past the edges of the matrix
+  int64_t code_bits = 0;  // codes and masks, without symbols past the edges of the matrix
 
  private:
   static constexpr uint32_t kOutside = 1u << 16;
 
-  // Splits a segment into what is coded, as it is and as high parts, and what is raw; columns past the last are the
-  // lowest of all.
+  // Splits a segment into elements, high parts and raw bits. Columns past the last one have the lowest element.
   void load_segment(int64_t first, int64_t there) {
     const auto lowest = static_cast<uint8_t>(model_.lowest);
     values_.fill(lowest), signs_.fill(0);
@@ -253,7 +252,7 @@ class Encoder {
     }
   }
 
-  // `i`: of the segment.
+  // `i` counts in the segment.
   void patch(int row, int col, int i, int coded_high) {
     const uint8_t value = values_[i];
     if (!form_.floats) {
@@ -307,7 +306,8 @@ class Encoder {
     return (end + 31) / 32;
   }
 
-  // As many lines, in blocks, as take the fewest bytes; a partial line has a mask, and costs decoders time, too.
+  // Chooses the number of full lines, in blocks, with the fewest bytes; a partial line has a mask, and costs decoders
+  // time, too.
   static int full_lines(int lines, const std::array<int, kLanes>& lane_words) {
     const auto words_of = [&](int line) {
       return static_cast<int>(
@@ -347,13 +347,13 @@ class Encoder {
   Form form_;
   int tile_cols_;
   int segment_cols_;
-  std::array<uint32_t, 256> high_;  // of an element or exponent, clamped; kOutside where that changed it
+  std::array<uint32_t, 256> high_;  // high part by element or exponent, clamped; kOutside where clamping changed it
   std::array<uint8_t, 256> low_;    // its raw bits
   std::array<uint8_t, kMostSegmentCols> values_, lows_,
-      signs_;  // of the segment: elements or exponents, their raw bits, signs and mantissas
+      signs_;  // the segment's elements or exponents, their raw bits, signs and mantissas
   std::array<BitString, kLanes> strings_;
   std::array<LaneBits, kLanes> lanes_;
-  std::vector<uint32_t> lines_words_;  // of the tile, word `lane` of line after line
+  std::vector<uint32_t> lines_words_;  // the tile's, word `lane` of line after line
 };
 
 }  // namespace

@@ -1,9 +1,10 @@
-// 1. For every candidate of raw_bits: `lowest`, by the order-0 cost of the clamped high parts and the patches of what
-//    lies outside. 2. The symbols of a sample of rows are counted, and for every candidate of table_bits the stored
-//    bits are estimated: ideal code
-//    lengths with a limit, the number of codes chosen among 16. No code is made for that.
-// 3. For the choice all symbols are counted and the code is made, twice: symbols without a code count for those that
-//    stand in.
+// The encoder chooses a model in three steps:
+// 1. For every candidate of raw_bits it finds `lowest`, by the order-0 cost of the clamped high parts and the patches
+//    of elements outside.
+// 2. It counts the symbols of a sample of rows and estimates the stored bits for every candidate of table_bits: ideal
+//    code lengths with a limit, the number of codes chosen among 16. It makes no code for that.
+// 3. For the choice it counts all symbols and makes the code, twice: the second time symbols without a code count for
+//    their substitutes.
 #include "codecs/quad_huffman/encode/model.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 
 constexpr int64_t kSampleElements = int64_t{1} << 22;
 
-// log2(n) in 1/65536, rounded down, n > 0: the whole part, then a bit of the fraction a squaring.
+// log2(n) in 1/65536, rounded down, n > 0: the whole part, then a bit of the fraction for each squaring.
 uint64_t log2_q16(uint64_t n) {
   uint64_t log = static_cast<uint64_t>(63 - std::countl_zero(n));
   uint64_t mantissa = log >= 31 ? n >> (log - 31) : n << (31 - log);  // [2^31, 2^32)
@@ -42,7 +43,7 @@ double order0_bits(std::span<const uint64_t> counts) {
   return total == 0 ? 0.0 : static_cast<double>(total * log2_q16(total) - logs) / 65536.0;
 }
 
-// Where the cells are; of floats they are those of w = exponent - 128.
+// The cells; floats have those for w = exponent - 128.
 struct Cells {
   int symbol_cols = 4;
   Form form;
@@ -54,7 +55,7 @@ struct Cells {
   int clamped_high(int w) const { return std::clamp(high(w), 0, values() - 1); }
   int patch_bits() const { return strips ? kPlacedPatchBits : 8 * patch_bytes(form); }
   bool is_eights() const { return has_exponent_eights(symbol_cols, form); }
-  // A patch of a float replaces, one of an int8 adds or takes one.
+  // A float patch replaces an exponent; an int8 patch adds or takes one.
   int patches_of(int w) const {
     return form.floats ? clamped_high(w) != high(w) || (is_eights() && w == -128) : std::abs(clamped_high(w) - high(w));
   }
@@ -67,8 +68,9 @@ uint64_t outside_bits(const modelling::Histogram& elements, const Cells& cells) 
   return records * static_cast<uint64_t>(cells.patch_bits());
 }
 
-// Contiguous cells begin at -128 or above: then w - lowest, and all that stands in for it, fits 8 bits without sign.
-// Folded ones are around their centre. Symbols of eight exponents begin where four bits reach from, up to the largest.
+// Contiguous cells begin at -128 or above, so w - lowest of elements and substitutes fits 8 bits without sign. Folded
+// cells are around their centre. Symbols of eight exponents begin between kLeastEightsLowest (f8: 0) and
+// most_eights_lowest().
 int best_lowest(const modelling::Histogram& elements, Cells cells) {
   const bool f8 = cells.form.f8, eights = cells.is_eights();
   int smallest = -128, largest = 127;
@@ -79,7 +81,7 @@ int best_lowest(const modelling::Histogram& elements, Cells cells) {
       last = std::max(first + width - 1, largest - cells.values() * width + 1);
   if (cells.form.folded) first = smallest, last = largest;
   if (eights) first = -128 + (f8 ? 0 : kLeastEightsLowest), last = -128 + most_eights_lowest(f8);
-  int step = 1;  // what products put in place of `lowest` must not take such exponents beyond a bf16
+  int step = 1;  // products must not take such exponents beyond a bf16 with their base
   for (int w = smallest; w <= largest && eights; ++w)
     if (elements[w + 128] > 0 && !has_eights_patch(cells.form, 1, w + 128)) step = 16;
   int best = first;
@@ -93,7 +95,7 @@ int best_lowest(const modelling::Histogram& elements, Cells cells) {
   return best;
 }
 
-// Symbols of every `stride`-th row. Columns past the last count as the symbol's first.
+// Counts the symbols of every `stride`-th row. Columns past the last count as the symbol's first.
 std::vector<uint64_t> count_symbols(datasets::MatrixView matrix, const Cells& cells, int64_t stride) {
   std::array<uint32_t, 256> high;
   for (int w = -128; w < 128; ++w) high[w & 255] = static_cast<uint32_t>(cells.clamped_high(w));
@@ -116,7 +118,7 @@ std::vector<uint64_t> count_symbols(datasets::MatrixView matrix, const Cells& ce
   return counts;
 }
 
-// Symbols that occur, the most frequent first, with sums over the first n of them.
+// The symbols that occur, the most frequent first, with sums over the first n of them.
 struct Ranking {
   std::vector<uint32_t> symbols;
   std::vector<uint64_t> counts;
@@ -137,7 +139,7 @@ struct Ranking {
   }
 };
 
-// Which rotation of a symbol stands for all of them, and by how much that one is rotated to be the symbol.
+// Which rotation of a symbol stands for all of them, and the rotation from it to the symbol.
 struct Rotations {
   std::vector<uint16_t> least = std::vector<uint16_t>(kSymbols);
   std::vector<uint8_t> rotation = std::vector<uint8_t>(kSymbols);
@@ -168,13 +170,13 @@ const Rotations& rotations() {
 }
 
 struct CodeChoice {
-  size_t codes = 0;   // that many of the most frequent symbols get one
-  uint64_t bits = 0;  // of codes and of the patches for other symbols, about
+  size_t codes = 0;   // so many of the most frequent symbols get one
+  uint64_t bits = 0;  // codes and patches for other symbols, about
   uint64_t left_out = 0;
 };
 
-// Bits for `codes` codes of ideal lengths up to table_bits: the longest ones for the rarest, and of what those leave
-// of the code space to each of the others its share.
+// Bits for `codes` codes of ideal lengths up to table_bits: the rarest symbols get the longest codes, and the others
+// share the rest of the code space.
 uint64_t ideal_bits(const Ranking& ranking, size_t codes, int table_bits) {
   const uint64_t space = uint64_t{1} << table_bits;
   size_t free = codes;
@@ -192,7 +194,7 @@ CodeChoice choose_codes(const Ranking& ranking, int table_bits, int patch_bits) 
   for (size_t part = 1; part <= 16 && most > 0; ++part) {
     const size_t codes = std::max<size_t>(std::min<size_t>(most, 2), most * part / 16);
     const uint64_t left_out = ranking.sum.back() - ranking.sum[codes];
-    // What stands in has a code of average length or more, and a patch in twenty needs a second record.
+    // A substitute has a code of average length or more, and a patch in twenty needs a second record.
     const uint64_t bits =
         ideal_bits(ranking, codes, table_bits) + left_out * static_cast<uint64_t>(table_bits - 1 + patch_bits + 1);
     if (best.codes == 0 || bits < best.bits) best = {codes, bits, left_out};
@@ -200,12 +202,12 @@ CodeChoice choose_codes(const Ranking& ranking, int table_bits, int patch_bits) 
   return best;
 }
 
-// Picoseconds that an element takes an H200, about: what memory delivers and what the units begin, of which neither
-// quite hides the other; the making of the table's copies in each layer; patches, of floats more. Operations are
-// counted in machine code for sm_90: of a symbol, of four columns; more for planes of three bits, two planes, and
-// signs that are spread; more for windows that only serve two symbols and for tables with so few copies that lanes
-// meet in banks. Rates, the power and those last numbers are fitted to measurements (notes/choice.md), kOfEights to
-// one of f8 alone.
+// Estimates the picoseconds that an element takes an H200. Memory and units overlap, but neither quite hides the other.
+// Each layer adds the making of the table's copies, and patches add their time, more for floats. Operations are counted
+// in machine code for sm_90, for a symbol and for four columns. More are counted for planes of three bits, two planes
+// and spread signs, for windows that only serve two symbols, and for tables with so few copies that lanes meet in
+// banks. Rates, the power and the constants of windows and tables are fitted to measurements (notes/choice.md),
+// kOfEights to one of f8 alone.
 double picoseconds(double bits, double patches, const Cells& cells, int table_bits, double elements) {
   constexpr double kOfBit = 0.0335, kOfOperation = 0.047, kOfEntry = 700, kOfFloat = 4, kOfEights = 2.2, kOfPatch = 2.5,
                    kOfFloatPatch = 15;
@@ -224,7 +226,7 @@ double picoseconds(double bits, double patches, const Cells& cells, int table_bi
   const double memory = kOfBit * bits, of_patches = floats ? 0.0 : kOfPatch * patches / elements,
                units = kOfOperation * ((9.5 + wide_table) / cells.symbol_cols + of_element) + of_patches;
   const double sum = memory * memory * memory * memory * memory + units * units * units * units * units;
-  double root = memory + units;  // the fifth root of the sum is below that
+  double root = memory + units;  // the fifth root of the sum is less
   for (int i = 0; i < 20; ++i) root -= (root - sum / (root * root * root * root)) / 5;
   return root + (kOfEntry * static_cast<double>(1 << table_bits) + (floats ? kOfFloatPatch * patches : 0.0)) / elements;
 }
@@ -232,7 +234,7 @@ double picoseconds(double bits, double patches, const Cells& cells, int table_bi
 struct Candidate {
   Cells cells;
   int table_bits = kLeastTableBits;
-  double bits = 0, patches = 0;  // estimated, of the whole matrix, with the table, before the padding of tiles
+  double bits = 0, patches = 0;  // estimates for the whole matrix, with the table, before the padding of tiles
 };
 
 std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelling::Histogram& elements, Form type,
@@ -242,7 +244,7 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
   const double elements_in_all = static_cast<double>(matrix.shape.elements());
   std::vector<Candidate> candidates;
   const auto add_candidates = [&](int k, bool folded) {
-    double least = -1;  // of these
+    double least = -1;  // among these
     for (int b = least_raw_bits(k, folded); b <= most_raw_bits(k, folded); ++b) {
       Cells cells{k, type.floats ? float_form(k, type.f8) : Form(b + (folded ? kFolded : 0)), 0,
                   wanted.layout == Layout::strips};
@@ -252,7 +254,7 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
       const double rest = static_cast<double>(cells.form.raw_bits) * elements_in_all +
                           static_cast<double>(outside_bits(elements, cells)) +
                           (wanted.rotated ? kRotationBits * elements_in_all / k : 0.0);
-      if (least >= 0 && rest > 1.2 * least) continue;  // not even for speed
+      if (least >= 0 && rest > 1.2 * least) continue;  // not worth it even for speed
       const std::vector<uint64_t> counts = count_symbols(matrix, cells, stride);
       const Ranking ranking(wanted.rotated ? rotations().counts(counts) : counts);
       const int open = wanted.table_bits == 0, most = !open            ? wanted.table_bits
@@ -298,9 +300,9 @@ Candidate any_candidate(Form type, const Wanted& wanted) {
           std::max(wanted.table_bits, kLeastTableBits)};
 }
 
-// For every symbol the best of those with a code: patches first, then length. Patches of columns add up, so passes of
-// minima along one column each find it. A state is cost << 16 | symbol. A patch of floats replaces an exponent by any
-// other.
+// Finds for every symbol the best one with a code: the fewest patches first, then the shortest code. Patches of columns
+// add up, so a pass of minima along each column finds it. A state is cost << 16 | symbol. A float patch replaces an
+// exponent by any other.
 std::vector<uint32_t> best_substitutes(const std::vector<uint8_t>& lengths, int symbol_cols, bool floats) {
   constexpr uint32_t kOfPatch = 32u << 16, kNone = 1u << 30;
   const uint32_t values = 1u << high_bits(symbol_cols);
@@ -310,7 +312,7 @@ std::vector<uint32_t> best_substitutes(const std::vector<uint8_t>& lengths, int 
     best[symbol] = lengths[symbol] > 0 ? static_cast<uint32_t>(lengths[symbol]) << 16 | symbol : kNone;
   for (uint32_t step = 1; step < kSymbols; step *= values) {
     for (uint32_t first = 0; first < kSymbols; first += step * values) {
-      // One record a step of h, so the minimum over all distances is found by going up and coming down.
+      // A patch is one step of h, so going up and coming down finds the minimum over all distances.
       std::copy_n(best.data() + first, step * values, next.data() + first);
       if (floats) {
         for (uint32_t low = first; low < first + step; ++low) {
@@ -354,8 +356,8 @@ uint32_t entry_of(const Model& model, uint32_t symbol, uint32_t length) {
   return entry;
 }
 
-// The symbols' codes and the table, for `histogram` of a matrix of that many columns. Only one rotation of a symbol
-// has a length of its own where symbols are rotated.
+// Makes the symbols' codes and the table for `histogram` of a matrix of that many columns. Where symbols are rotated,
+// only one rotation of a symbol has a length of its own.
 class CodeMaker {
  public:
   CodeMaker(Model& model, const std::vector<uint64_t>& histogram, int patch_bits)
@@ -393,7 +395,7 @@ class CodeMaker {
       const int length = lengths_[symbol];
       if (length == 0) continue;
       const uint32_t entry = entry_of(model_, symbol, static_cast<uint32_t>(length + rotation_bits()));
-      // The only code there is has one bit, and the other value of that bit means the same.
+      // A single code has one bit, and the other value of that bit means the same.
       const uint32_t step = codes_ < 2 ? 1 : 1u << length;
       for (size_t i = reversed(canonical_[symbol], length) & (step - 1); i < model_.table.size(); i += step)
         model_.table[i] = entry;
@@ -405,7 +407,7 @@ class CodeMaker {
   uint32_t coded_as(uint32_t symbol) const { return model_.rotated ? rotations().least[symbol] : symbol; }
   void set_lengths(const std::vector<uint64_t>& counts) {
     lengths_ = modelling::limited_code_lengths(counts, model_.table_bits);
-    std::vector<uint8_t> all(kSymbols, 0);  // of all rotations
+    std::vector<uint8_t> all(kSymbols, 0);  // all rotations
     for (uint32_t symbol = 0; symbol < kSymbols; ++symbol)
       if (const uint8_t length = lengths_[coded_as(symbol)]; length > 0)
         all[symbol] = static_cast<uint8_t>(length + rotation_bits());
@@ -422,7 +424,7 @@ class CodeMaker {
   Ranking ranking_;
   size_t codes_;
   std::vector<uint8_t> lengths_;
-  std::vector<uint32_t> substitutes_;  // as of best_substitutes
+  std::vector<uint32_t> substitutes_;  // as best_substitutes() makes them
   std::vector<uint32_t> canonical_;
 };
 

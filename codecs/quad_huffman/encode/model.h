@@ -1,5 +1,5 @@
 // The encoder's model of a matrix: how many columns a symbol has, how many low bits stay raw, where the cells of the
-// high parts begin, which symbols get codes, and which symbol with a code stands in for each of the others.
+// high parts begin, which symbols get codes, and which of these stands in for each of the others.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ inline constexpr int high_of_symbol(uint32_t symbol, int symbol_cols, int k) {
   return static_cast<int>(symbol >> (high_bits(symbol_cols) * k) & ((1u << high_bits(symbol_cols)) - 1));
 }
 
-// Floats have their exponents modelled: `lowest` is one, and so is what the functions take.
+// Floats have their exponents modelled: `lowest` is an exponent, and the functions take exponents.
 struct Model {
   Form form;
   bool rotated = false;
   int symbol_cols = 4, table_bits = 0, lowest = 0;
-  // [kSymbols]: of what stands for a symbol, with the fewest patches, then the shortest.
+  // [kSymbols]: for each symbol its substitute's code: the fewest patches, then the shortest.
   std::vector<SymbolCode> codes = {};
   SymbolCode shortest = {};  // for columns and rows that are not there
   // [2^(bits of cols % symbol_cols high parts)]: for a row's last columns, whatever follows in the symbol.
@@ -41,13 +41,13 @@ struct Model {
   int raw(int w) const {
     return (magnitude(w) & ((1 << cell_bits(form)) - 1)) | (is_negative(w) ? 1 << cell_bits(form) : 0);
   }
-  // Exponents that products have to have as patches, whatever is coded.
+  // Exponents that products must have as patches, whatever is coded.
   bool always_patched(int exponent) const { return has_exponent_eights(symbol_cols, form) && exponent == 0; }
 };
 
-// What the model may become: 0 columns of a symbol, -1 raw bits and 0 table bits are open, and so are the cells where
-// both kinds are wanted. Open symbols of floats do not become those of eight but for fragments, which most kernels
-// that take them multiply, nor those of two for fragments, which no kernel multiplies.
+// The choices that are left to the model: 0 columns of a symbol, -1 raw bits and 0 table bits are open, and so are the
+// cells where both kinds are wanted. Open symbols of floats become eight columns only for fragments, because most
+// kernels that take those multiply fragments, and never two for fragments, which no kernel multiplies.
 struct Wanted {
   int symbol_cols, raw_bits, table_bits;
   bool contiguous, folded;
@@ -55,11 +55,11 @@ struct Wanted {
   bool rotated;
 };
 
-// What the model is chosen for.
+// The aim that the model is chosen for.
 enum class Aim { size, speed };
 
-// The model of the stored matrix; what is open is chosen here. The raw bits of floats are fixed, and their cells are
-// contiguous. Deterministic on every platform: counts and logarithms are integers, what is compared are sums and
+// The model of the stored matrix, with all open settings chosen. The raw bits of floats are fixed, and their cells are
+// contiguous. Deterministic on every platform: counts and logarithms are integers, and comparisons use sums and
 // products.
 Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim);
 

@@ -33,7 +33,7 @@ std::string refuses_combination(int symbol_cols, int raw_bits, std::string_view 
   return "quad_huffman stores at most 2 raw bits beside symbols of 8 columns, 2 to 5 where cells are folded.";
 }
 
-// Symbols that are open may turn out to be the widest.
+// Open symbols may turn out to be the widest.
 std::string refuses_tile_cols(int symbol_cols, int tile_cols) {
   const int multiple = symbol_cols == 0 ? kMostSegmentCols : segment_cols(symbol_cols);
   if (tile_cols % multiple == 0) return "";
@@ -41,8 +41,8 @@ std::string refuses_tile_cols(int symbol_cols, int tile_cols) {
          (symbol_cols == 0 ? " while symbol_cols is open." : " with symbols of " + std::to_string(symbol_cols) + ".");
 }
 
-// Every code as long as codes get and every element patched all the way across the cells; open settings may become
-// any.
+// Assumes that every code is as long as codes get and every element is patched all the way across the cells; open
+// settings may become any.
 int64_t max_stored_int8(datasets::Shape shape, const Settings& settings) {
   const int64_t raw_bits = settings.integer("raw_bits");
   const int symbol_cols = number_of(settings, "symbol_cols");
@@ -52,7 +52,7 @@ int64_t max_stored_int8(datasets::Shape shape, const Settings& settings) {
             least_raw = raw_bits < 0 ? 0 : static_cast<int>(raw_bits);
   const int tile_cols = tile_cols_for(shape, settings);
   const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(shape.cols, tile_cols);
-  // Lanes are moved only where others are longer, so the longest codes of all are a bound of any schedule.
+  // Lanes are moved only where others are longer, so the longest codes are a bound of any schedule.
   const int64_t lines = groups * row_segments(shape.cols, least_cols) * ((kSegmentSymbols * kMostTableBits + 31) / 32);
   return int64_t{kHeaderBytes} + (int64_t{4} << kMostTableBits) + kTileBytes * (tiles + 1) +
          tiles * (tile_cols / segment_cols(least_cols)) + lines * kLineBytes +
@@ -139,10 +139,10 @@ Wanted wanted_by(const Settings& settings) {
           .rotated = rotated};
 }
 
-// Where the setting is 0, tiles are so wide that there are still some 3500, 27 for each of 132 multiprocessors. Every
-// lane of a tile ends in a word that is half empty, so wide ones are smaller. (H200, bf16, us for 14336 x 4096 and
-// 4096 x 14336: 3584 tiles of 512 columns 30.2 and 29.1, 7168 of 256 36.1 and 32.3.) Tokens for a tile of fragments
-// have to fit the shared memory of a thread block: 16 of them are 64 KiB for 1024 columns, beside rings of 137 KiB.
+// Where the setting is 0, tiles are so wide that some 3500 are left, 27 for each of 132 multiprocessors. Every lane of
+// a tile ends in a half-empty word, so wide tiles are smaller. (H200, bf16, us for 14336 x 4096 and 4096 x 14336: 3584
+// tiles of 512 columns 30.2 and 29.1, 7168 of 256 36.1 and 32.3.) Tokens for a tile of fragments have to fit the shared
+// memory of a thread block: 16 tokens take 64 KiB for 1024 columns, beside rings of 137 KiB.
 int tile_cols_for(datasets::Shape shape, const Settings& settings) {
   if (const int tile_cols = number_of(settings, "tile_cols"); tile_cols != 0) return tile_cols;
   int tile_cols = kMostTileCols;
@@ -178,7 +178,7 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
 }
 
 // The shape says nothing of the type of elements. f8 elements with a patch each take less than int8 elements with all
-// of theirs; so do bf16 rows of half as many elements, but for what is rounded up to whole segments and tiles.
+// their patches. So do bf16 rows of half as many elements, except for rounding up to whole segments and tiles.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const Layout layout = layout_of(settings);
   const datasets::Shape halves = stored_shape({shape.rows, (shape.cols + 1) / 2}, layout);

@@ -1,4 +1,4 @@
-// What the settings of a matrix ask for, and what they bound.
+// The settings of a matrix, and the bounds that follow from them.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ std::vector<SettingInfo> setting_infos();
 
 Wanted wanted_by(const Settings& settings);
 Aim aim_of(const Settings& settings);
-// The columns of a tile of the stored matrix, which is of `shape`.
+// The columns of a tile of the stored matrix of shape `shape`.
 int tile_cols_for(datasets::Shape shape, const Settings& settings);
 
-// Why a matrix is not stored so; empty if it is.
+// Says why a matrix is not stored so; empty if it is.
 std::string refuses(datasets::MatrixView matrix, const Settings& settings);
 
 // A bound of the stored bytes of every matrix of that many rows and bytes a row.

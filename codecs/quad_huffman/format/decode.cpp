@@ -17,7 +17,7 @@ void require(bool condition, const char* sentence) {
   if (!condition) throw MalformedStream(sentence);
 }
 
-// Bits of a table entry that must be 0: raw ones go there.
+// Table entries must be 0 in these bits, where raw bits go.
 uint32_t unused_bits(const Stored& stored) {
   const int cols = stored.symbol_cols;
   const Form form = stored.form;
@@ -42,7 +42,7 @@ void check_table(const Stored& stored) {
                     static_cast<uint32_t>(stored.entry_length(i)),
             "A table entry of rotated symbols of a quad_huffman stream has a length that is not exact.");
     require((stored.entry(i) & unused) == 0, "A table entry of a quad_huffman stream has bits where the raw ones go.");
-    // A decoder may look an entry up by more bits than its code has, whatever follows.
+    // A decoder may look an entry up with more bits than its code has, whatever follows.
     const int64_t first = i & ((int64_t{1} << length) - 1);
     require(stored.entry(i) == stored.entry(first), "A code of a quad_huffman stream has table entries that differ.");
     for (int k = 0; k < stored.symbol_cols; ++k)
@@ -101,7 +101,7 @@ void check_header(const CompressedView& view) {
           "A quad_huffman stream rotates symbols that have no rotations.");
 }
 
-// Everything but the schedule, the codes and the places of the patches, which decode() follows one by one.
+// Checks everything but the schedule, the codes and the places of patches, which decode() follows one by one.
 Stored open_checked(const CompressedView& view) {
   check_header(view);
   const auto bytes = [&](int section) { return static_cast<int64_t>(view.sections[section].bytes.size()); };
@@ -124,8 +124,8 @@ Stored open_checked(const CompressedView& view) {
   return stored;
 }
 
-// Decodes one tile to elements[kLanes][kMostTileCols], wide enough for what patches may still correct; of floats the
-// exponents, and their signs and mantissas beside them.
+// Decodes one tile to elements[kLanes][kMostTileCols], wide enough for values that patches still correct. For floats
+// these are the exponents; signs and mantissas stand beside them.
 struct TileDecoder {
   const Stored& stored;
   int64_t group, column;
@@ -146,7 +146,7 @@ struct TileDecoder {
     require(segments > 1 || lines <= std::min(stored.most_code_bits(), kMostTableBits),
             "A tile of a quad_huffman stream has more lines than the codes of its only segment can fill.");
     require(reach[segments - 1] == lines, "A quad_huffman stream does not fetch all lines of a tile.");
-    // Kernels know positions of rotated symbols modulo a ring.
+    // Kernels know positions of rotated symbols only modulo a ring.
     require(!stored.rotated || reach[0] < kRingLines,
             "A tile of rotated symbols of a quad_huffman stream begins with a full ring.");
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -185,7 +185,7 @@ struct TileDecoder {
   static constexpr const char* kPatchOrder =
       "The patches of a tile of a quad_huffman stream are not in the order of their columns and rows.";
   static int order_of(const auto& patch) { return patch.col * kLanes + patch.row; }
-  // What a tile has where the patch is: `of_tile` are its elements or signs.
+  // The tile's value at the patch; `of_tile` are its elements or signs.
   template <class Value>
   Value& at(std::vector<Value>& of_tile, const auto& patch) const {
     require(group * kLanes + patch.row < stored.rows && patch.col < stored.cols_of(column),

@@ -15,13 +15,13 @@ namespace ecmv::codecs::quad_huffman {
 inline constexpr int kHeader = 0, kTable = 1, kTiles = 2, kSchedule = 3, kCodes = 4, kRaw = 5, kPatches = 6,
                      kSections = 7;
 
-// Bits of the header's first byte, which is a form where the matrix is coded and kPlain where it is not.
+// Bits of the header's first byte: a Form where the matrix is coded, kPlain where it is not.
 inline constexpr int kFolded = 16, kPlain = 32, kF8 = 64;
 inline constexpr int kSignMantissaBits = 8, kF8SignMantissaBits = 4;  // raw bits of bf16 and f8 beside their exponents
 
-// What the raw bits of an element are. Kernels have it as a template argument; on GPUs as the int that is stored.
+// The raw bits of an element. Kernels have a form as a template argument, on GPUs as the stored int.
 struct Form {
-  int raw_bits = 0;     // B; of floats with sign and mantissa
+  int raw_bits = 0;     // B; floats: with sign and mantissa
   bool folded = false;  // cells on both sides of `lowest` share a code; the highest raw bit is the sign
   bool floats = false, f8 = false;
 
@@ -33,7 +33,7 @@ struct Form {
   constexpr operator int() const { return raw_bits + (folded ? kFolded : 0) + (f8 ? kF8 : 0); }
 };
 
-// What a lane has: a row, its part of a matrix unit's operand, or 32 columns of all rows (layout.h).
+// A lane has a row, its part of a matrix unit's operand, or 32 columns of all rows (layout.h).
 enum class Layout { rows, fragments, strips };
 
 struct Header {
@@ -41,15 +41,15 @@ struct Header {
   int table_bits = 0, lowest = 0, tile_segments = 0, symbol_cols = 0;
   Layout layout = Layout::rows;
   bool rotated = false;        // the symbols
-  int largest_substitute = 0;  // of floats: the largest exponent that is coded in place of another one
+  int largest_substitute = 0;  // floats: the largest exponent that is coded in place of another one
 };
 
 inline constexpr size_t kHeaderBytes = 6, kFloatHeaderBytes = 7, kPlainHeaderBytes = 1;
 inline constexpr size_t header_bytes(bool floats) { return floats ? kFloatHeaderBytes : kHeaderBytes; }
 
 namespace header_bits {
-inline constexpr int kTileSegments = 64, kFragments = 128;        // of byte 4; segments are below
-inline constexpr int kFloats = 16, kRotated = 64, kStrips = 128;  // of byte 5; log2 of K is below
+inline constexpr int kTileSegments = 64, kFragments = 128;        // byte 4; its low bits count segments
+inline constexpr int kFloats = 16, kRotated = 64, kStrips = 128;  // byte 5; its low bits are log2 of K
 }  // namespace header_bits
 
 inline std::vector<std::byte> write_header(const Header& header) {
@@ -68,8 +68,8 @@ inline std::vector<std::byte> write_header(const Header& header) {
   return out;
 }
 
-// Takes header_bytes() bytes. Who does not trust them writes the header again and compares: bits that mean nothing are
-// dropped.
+// Takes header_bytes() bytes and drops bits without a meaning. To check an untrusted header, write the result again and
+// compare.
 inline Header read_header(std::span<const std::byte> bytes) {
   using namespace header_bits;
   const auto byte = [&](size_t i) { return std::to_integer<int>(bytes[i]); };
@@ -86,12 +86,13 @@ inline Header read_header(std::span<const std::byte> bytes) {
 }
 inline Header header_of(const CompressedView& view) { return read_header(view.sections[kHeader].host); }
 
-// Whether the elements are stored as they are: the section of raw bits has them, row-major, and the others are empty.
+// Says whether the elements are stored as they are: row-major in the section of raw bits, with the other sections
+// empty.
 inline bool is_plain(const CompressedView& view) {
   const auto& header = view.sections[kHeader].host;
   return header.size() == kPlainHeaderBytes && header[0] == std::byte{kPlain};
 }
-// For streams that are not plain.
+// Only for streams that are not plain.
 inline bool is_fragments(const CompressedView& view) { return header_of(view).layout == Layout::fragments; }
 inline bool is_strips(const CompressedView& view) { return header_of(view).layout == Layout::strips; }
 

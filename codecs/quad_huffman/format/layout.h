@@ -1,4 +1,4 @@
-// Tiles, segments and lines, where raw bits are, and which element of the matrix is where in what is stored
+// Tiles, segments and lines, the places of raw bits, and where the stored matrix has each element of the matrix
 // (FORMAT.md).
 #pragma once
 
@@ -10,22 +10,22 @@
 
 namespace ecmv::codecs::quad_huffman {
 
-inline constexpr int kTileBytes = 16;  // of the index
+inline constexpr int kTileBytes = 16;  // a tile's entry in the index
 inline constexpr int kLanes = 32;      // rows of a tile
 inline constexpr int kSegmentSymbols = 32, kMostSegmentCols = kSegmentSymbols * kMostSymbolCols;
-inline constexpr int kMostSegmentBits = kSegmentSymbols * kMostTableBits;  // of a lane, with rotated symbols
+inline constexpr int kMostSegmentBits = kSegmentSymbols * kMostTableBits;  // a lane's, with rotated symbols
 inline constexpr int kLeastTileCols = 256, kMostTileCols = 2048;
 inline constexpr int kLineWords = kLanes, kLineBytes = 4 * kLineWords, kUnitBytes = 16;
 inline constexpr int kBlockLinesBits = 2, kBlockLines = 1 << kBlockLinesBits;
 inline constexpr int kMostPartialLines = 32;
 inline constexpr int kRingLines = 32, kAhead = 1;
-// A lane that is moved forward must not by that become the one that decides how much is fetched.
+// A lane that is moved forward must not become the lane that decides how much is fetched.
 static_assert((kAhead + 1) * kSegmentSymbols * kMostTableBits / 32 + kBlockLines + 2 <= kRingLines);
 
 inline constexpr int segment_cols(int symbol_cols) { return kSegmentSymbols * symbol_cols; }
 inline constexpr int64_t row_groups(int64_t rows) { return (rows + kLanes - 1) / kLanes; }
 inline constexpr int64_t column_tiles(int64_t cols, int tile_cols) { return (cols + tile_cols - 1) / tile_cols; }
-// Segments of a whole row; all tiles of it but the last have tile_cols / segment_cols.
+// Segments of a whole row; each of its tiles but the last has tile_cols / segment_cols.
 inline constexpr int64_t row_segments(int64_t cols, int symbol_cols) {
   return (cols + segment_cols(symbol_cols) - 1) / segment_cols(symbol_cols);
 }
@@ -33,9 +33,9 @@ inline constexpr int64_t raw_bytes_of_segment(int symbol_cols, Form form) {
   return int64_t{segment_cols(symbol_cols)} / 8 * form.raw_bits * kLanes;
 }
 
-// Raw bits that a decoder loads at once: columns and words of a batch, words of a unit; where word j of the lane's
-// columns [32 * group, 32 * group + 32) of a segment is; lanes are a unit apart. (Packed entries, B = 3, T = 12, H200,
-// d = 16384: 5.53 to 5.60 TMAC/s with 64 columns, 5.76 with 128.)
+// A decoder loads a batch of raw bits at once. These give its columns and words, the words of a unit, and the place of
+// word j of the lane's columns [32 * group, 32 * group + 32) in a segment; lanes are a unit apart. (Packed entries, B =
+// 3, T = 12, H200, d = 16384: 5.53 to 5.60 T elements/s with 64 columns, 5.76 with 128.)
 inline constexpr int batch_cols(int symbol_cols, Form form) {
   if (symbol_cols == 2) return 32;
   return symbol_cols == 8 && form.raw_bits <= 3 ? 128 : 64;
@@ -56,11 +56,10 @@ struct ElementPlace {
   int64_t row, col;
 };
 
-// Fragments: matrix units take A [16, 16] from 32 lanes, of which each has eight elements, its fragment. So 16 rows
-// and 16 columns of the matrix, a unit, are stored as eight columns of 32 rows, and what a lane decodes is its operand
-// as it is. Lane 4 g + t has four columns of row g, and then those of row g + 8: of floats 2 t, 2 t + 1, 2 t + 8 and 2
-// t + 9, so that tokens stay in the order that they have in memory; of int8, which are multiplied as bytes, 4 t to 4 t
-// + 3.
+// Fragments: matrix units take A [16, 16] from 32 lanes with eight elements each, a fragment. So 16 rows and 16 columns
+// of the matrix, a unit, are stored as eight columns of 32 rows, and a lane decodes its operand as it is. Lane 4 g + t
+// has four columns of row g, then the same four of row g + 8. For floats they are 2 t, 2 t + 1, 2 t + 8 and 2 t + 9, so
+// tokens stay in the order that they have in memory; for int8, multiplied as bytes, 4 t to 4 t + 3.
 inline constexpr int kUnitRows = 16, kUnitCols = 16, kFragmentCols = 8;
 inline constexpr datasets::Shape fragments_shape(datasets::Shape shape) {
   return {(shape.rows + kUnitRows - 1) / kUnitRows * kLanes, (shape.cols + kUnitCols - 1) / kUnitCols * kFragmentCols};
@@ -76,8 +75,8 @@ inline constexpr ElementPlace place_of_fragment(int64_t row, int64_t col, Fragme
   return {row / kLanes * kUnitRows + lane / 4 + col / 4 % 2 * 8, first + of_unit};
 }
 
-// Strips: a lane has 32 columns of the matrix, and all rows of those one after the other. So what it needs of a vector
-// stays in its registers, and the sums of a row are added up over the lanes once the row is decoded.
+// Strips: a lane has 32 columns of the matrix, and of these all rows, one after the other. So its part of a vector
+// stays in registers, and the sums of a row are added up over the lanes once the row is decoded.
 inline constexpr int kLaneCols = 32, kStripCols = kLanes * kLaneCols;
 inline constexpr datasets::Shape strips_shape(datasets::Shape shape) {
   return {(shape.cols + kStripCols - 1) / kStripCols * kLanes, shape.rows * kLaneCols};
@@ -86,7 +85,7 @@ inline constexpr ElementPlace place_of_strip(int64_t row, int64_t col) {
   return {col / kLaneCols, row * kLaneCols + col % kLaneCols};
 }
 
-// The shape of the stored matrix for one of `shape`.
+// The shape of the stored matrix for a matrix of `shape`.
 inline constexpr datasets::Shape stored_shape(datasets::Shape shape, Layout layout) {
   return layout == Layout::fragments ? fragments_shape(shape) : layout == Layout::strips ? strips_shape(shape) : shape;
 }

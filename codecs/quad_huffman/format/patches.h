@@ -1,4 +1,4 @@
-// Patches: what corrects elements whose symbol has no code (FORMAT.md).
+// Patches correct elements whose symbol has no code (FORMAT.md).
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace ecmv::codecs::quad_huffman {
 
-inline constexpr int kPatchCols = 1024;  // what a patch of int8 has bits for
+inline constexpr int kPatchCols = 1024;  // columns that an int8 patch has bits for
 inline constexpr int kPatchWordBytes =
-    4;  // of a patch of floats; a byte with its sign and mantissa follows all of these
+    4;  // a float patch's word; its byte of sign and mantissa follows all of the words
 inline constexpr int patch_bytes(Form form) { return form.floats ? kPatchWordBytes + 1 : 2; }
 
-// The element of a tile that a patch corrects, and by how much.
+// A patch corrects this element of a tile by this much.
 struct Patch {
   int row, col, delta;
 };
@@ -25,11 +25,11 @@ struct StoredPatch {
 };
 
 // Patches of strips, eight to a packet, twelve bits each, the first one's lowest. They are in the order of their
-// places, which are kStripCols times the tile's row of the matrix and the column of the strip; a patch says how far it
-// is from the one before.
+// places: kStripCols times the tile's row of the matrix, plus the column of the strip. A patch says how far it is from
+// the one before.
 inline constexpr int kPacketPatches = 8, kPacketWords = 3, kPacketBytes = 4 * kPacketWords, kPlacedPatchBits = 12;
 static_assert(kPacketPatches * kPlacedPatchBits == 8 * kPacketBytes);
-// The distance of what only moves on: it fills the last packet, and leads to patches that are farther away.
+// This distance only moves on. It fills the last packet and leads to patches that are farther away.
 inline constexpr int kNoPatchDistance = (1 << (kPlacedPatchBits - 1)) - 1;
 struct PlacedPatch {
   int distance;
@@ -42,7 +42,7 @@ inline PlacedPatch placed_patch(const uint8_t* packet, int i) {
   const int bits = (at[0] | at[1] << 8) >> (kPlacedPatchBits * i % 8) & ((1 << kPlacedPatchBits) - 1);
   return {bits >> 1, (bits & 1) != 0};
 }
-// Calls f(patch, its place) for those of packets `first` to `end`, which are a tile's.
+// Calls f(patch, its place) for the patches in packets `first` to `end`, a tile's.
 template <class F>
 void for_each_placed_patch(const uint8_t* packets, int64_t first, int64_t end, F f) {
   int64_t place = 0;
@@ -54,7 +54,7 @@ void for_each_placed_patch(const uint8_t* packets, int64_t first, int64_t end, F
   }
 }
 
-// Places that a tile of so many stored columns has, and how many of its patches may only move on, at most.
+// Counts the places of a tile of so many stored columns, and its patches that may only move on, at most.
 inline constexpr int64_t tile_places(int64_t tile_cols) { return tile_cols / kLaneCols * kStripCols; }
 inline constexpr int64_t most_moving_patches(int64_t tile_cols) {
   return tile_places(tile_cols) / kNoPatchDistance + kPacketPatches;

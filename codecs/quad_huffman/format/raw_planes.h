@@ -1,5 +1,5 @@
-// The raw bits of 32 columns of a row, 8 quads, as planes of words (FORMAT.md). A quad is a word whose byte k is for
-// column k, so every field moves by one shift of the whole word.
+// Raw bits of 32 columns of a row, 8 quads, as planes of words (FORMAT.md). A quad is a word whose byte k is for column
+// k, so one shift of the word moves every field.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,7 @@ namespace ecmv::codecs::quad_huffman {
 
 inline constexpr uint32_t low_bits_of_bytes(int bits) { return 0x01010101u * ((1u << bits) - 1); }
 
-// Nibbles: the word and the shift where the B bits of a quad are.
+// Nibbles: the word and the shift of a quad's B bits.
 inline constexpr int nibble_word(int raw_bits, int quad) { return quad / 2 * raw_bits / 4; }
 inline constexpr int nibble_shift(int raw_bits, int quad) { return quad / 2 * raw_bits % 4 + quad % 2 * 4; }
 
@@ -27,7 +27,7 @@ inline void unpack_nibbles(int raw_bits, const uint32_t* words, uint32_t* quads)
         raw_bits == 0 ? 0 : words[nibble_word(raw_bits, q)] >> nibble_shift(raw_bits, q) & low_bits_of_bytes(raw_bits);
 }
 
-// words[first + second] of quads[8], whose bytes are below 2^(first + second).
+// Packs quads[8], whose bytes are below 2^(first + second), into words[first + second].
 inline void pack_raw(Planes planes, const uint32_t* quads, uint32_t* words) {
   for (int j = 0; j < planes.first + planes.second; ++j) words[j] = 0;
   int shift = 0;
@@ -47,7 +47,7 @@ inline void pack_raw(Planes planes, const uint32_t* quads, uint32_t* words) {
   }
 }
 
-// The inverse.
+// The inverse of pack_raw().
 inline void unpack_raw(Planes planes, const uint32_t* words, uint32_t* quads) {
   for (int q = 0; q < 8; ++q) quads[q] = 0;
   int shift = 0;
@@ -69,8 +69,8 @@ inline void unpack_raw(Planes planes, const uint32_t* words, uint32_t* quads) {
   }
 }
 
-// Signs and mantissas of f8, s0000mmm each, of a group's 32 columns, in words[4] (FORMAT.md): where in the word of
-// eight columns the nibbles are that have column `col`'s mantissa and sign.
+// Signs and mantissas of f8, s0000mmm each, of a group's 32 columns, in words[4] (FORMAT.md): which nibbles in the word
+// of eight columns have column `col`'s mantissa and sign.
 inline constexpr int f8_mantissa_nibble(int col) { return (1 + col / 2 + col % 2 * 4) % 8; }
 inline constexpr int f8_sign_nibble(int col) { return (f8_mantissa_nibble(col) + 2) % 8; }
 inline void pack_f8(const uint8_t* signs, uint32_t* words) {
@@ -100,8 +100,8 @@ inline uint8_t eights_sign(bool f8, const uint32_t* words, int col) {
   return static_cast<uint8_t>((bits >> 8 & 0x80) | (f8 ? bits >> 4 & 7 : bits & 0x7f));
 }
 
-// The two raw bits of the exponents of 32 columns in symbols of eight: columns 0 to 15 in words[0], of which those of
-// the second eight are two bits further.
+// The two raw bits of the exponents of 32 columns in symbols of eight. words[0] has columns 0 to 15, the second eight
+// two bits further.
 inline constexpr int eights_raw_shift(int col) { return (eights_exponent_shift(col % 8) + 2 * (col / 8 % 2)) & 31; }
 inline void pack_eights(const uint8_t* lows, uint32_t* words) {
   words[0] = words[1] = 0;

@@ -1,6 +1,6 @@
 // Positions follow from the schedule (lanes that lag are moved), the schedule from the positions (the leading lane
-// decides what must be there). Both only ever grow when one is computed from the other, so repeating that ends; with
-// lanes that drift apart by less than the ring, as in all normal data, in the first round.
+// decides which lines must be there). Both only ever grow when one is computed from the other, so repeating ends: in
+// the first round for lanes that drift apart by less than the ring, as in all normal data.
 #include "codecs/quad_huffman/format/schedule.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ int64_t make_schedule(std::span<LaneBits, kLanes> lanes, std::span<uint8_t> bloc
     const int64_t lines = lines_of(lanes, segments);
     int64_t needed = 0;
     for (int s = 0; s < segments; ++s) {
-      // A window is two words, the second one perhaps past the segment's last bit: it must not be read while it is
+      // A window is two words, and the second one may lie past the segment's last bit. It must not be read while it is
       // fetched.
       for (const LaneBits& lane : lanes)
         needed = std::max<int64_t>(needed, (lane.begin[s] + lane.bits[s] - 1) / 32 + 2);

@@ -11,12 +11,12 @@ namespace ecmv::codecs::quad_huffman {
 
 inline constexpr int kMostSegments = kMostTileCols / (kSegmentSymbols * kLeastSymbolCols);
 
-// Code bits of each segment, and where the segment's first one is.
+// The code bits of each segment, and the position of its first one.
 struct LaneBits {
   std::array<int32_t, kMostSegments> bits{}, begin{};
 };
 
-// Lines fetched before segment s once `blocks` were.
+// The lines that are fetched once `blocks` blocks were.
 inline int64_t reach_of(int64_t blocks, int64_t lines) {
   return blocks * kBlockLines < lines ? blocks * kBlockLines : lines;
 }

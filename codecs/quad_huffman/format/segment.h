@@ -1,4 +1,4 @@
-// One lane's segment, by plain loops: what the reference decoder and the scalar kernels share.
+// Decodes one lane's segment by plain loops, for the reference decoder and the scalar kernels.
 #pragma once
 
 #include <array>
@@ -8,14 +8,14 @@
 
 namespace ecmv::codecs::quad_huffman {
 
-// Without patches: w - lowest; of floats exponent - lowest, and Stored::sign_of.
+// Before patches: w - lowest; floats: exponent - lowest, and Stored::sign_of.
 struct SegmentColumns {
   std::array<int16_t, kMostSegmentCols> offsets;
   std::array<uint8_t, kMostSegmentCols> signs;
 };
 
-// The codes begin at `position`, which moves on, and the lane's raw words of the segment at `raw`. Calls
-// after_symbol() once `position` is past a symbol.
+// The codes begin at `position`, which moves on; the lane's raw words of the segment are at `raw`. Calls after_symbol()
+// once `position` is past a symbol.
 template <bool kRotated, class F>
 void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int64_t& position, const uint8_t* raw,
                     SegmentColumns& columns, F after_symbol) {

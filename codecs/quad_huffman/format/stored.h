@@ -33,8 +33,8 @@ struct TileIndex {
 };
 
 struct Stored : Header {
-  int64_t rows, cols;    // of the stored matrix
-  datasets::Shape size;  // of the matrix: the same, but for fragments and strips
+  int64_t rows, cols;    // the stored matrix
+  datasets::Shape size;  // the matrix: the same, except for fragments and strips
   int tile_cols;
   int64_t row_groups, column_tiles, row_segments;
   const uint8_t *table, *tiles, *schedule, *codes, *raw, *patches;
@@ -42,12 +42,12 @@ struct Stored : Header {
   bool fragments() const { return layout == Layout::fragments; }
   bool strips() const { return layout == Layout::strips; }
   FragmentRuns runs() const { return fragment_runs(form.floats); }
-  // Where in the matrix the element is that is at `row`, `col` of the stored one.
+  // The place in the matrix of the element at `row`, `col` of the stored one.
   ElementPlace place_of(int64_t row, int64_t col) const {
     if (strips()) return place_of_strip(row, col);
     return fragments() ? place_of_fragment(row, col, runs()) : ElementPlace{row, col};
   }
-  // Rows of the matrix that a tile has.
+  // Rows of the matrix in a tile.
   int tile_rows() const { return fragments() ? kUnitRows : kLanes; }
 
   int segment_cols() const { return quad_huffman::segment_cols(symbol_cols); }
@@ -58,7 +58,7 @@ struct Stored : Header {
             static_cast<int>(lines >> 16)};
   }
   int64_t first_patch(int64_t tile) const { return load_u32(tiles + kTileBytes * tile + 4); }
-  // Columns of a tile in column `column` of the tiles, and segments that have any.
+  // Columns of a tile in column `column` of the tiles, and its segments that have any.
   int64_t cols_of(int64_t column) const { return std::min<int64_t>(tile_cols, cols - column * tile_cols); }
   int64_t segments_of(int64_t column) const { return (cols_of(column) + segment_cols() - 1) / segment_cols(); }
   const uint8_t* raw_of(int64_t group, int64_t segment_of_row) const {
@@ -68,7 +68,7 @@ struct Stored : Header {
   int raw_lane_bytes() const { return 4 * raw_unit_words(symbol_cols, form); }
   int cell_bits() const { return quad_huffman::cell_bits(form); }
 
-  // From a lane's raw words of 32 columns: the bits below the high parts, a byte a column in quads[8].
+  // Unpacks a lane's raw words of 32 columns to the bits below the high parts, a byte a column in quads[8].
   void unpack(const uint32_t* words, uint32_t* quads) const {
     const uint32_t* planes = words + sign_mantissa_bits(form);
     if (has_exponent_eights(symbol_cols, form)) return unpack_eights(planes, quads);
@@ -80,7 +80,7 @@ struct Stored : Header {
     if (has_exponent_eights(symbol_cols, form)) return eights_sign(form.f8, words, col);
     return form.f8 ? f8_sign(words, col) : static_cast<uint8_t>(words[col / 4] >> (8 * (col % 4)));
   }
-  // w - lowest of an int8 element with high part `high` and raw bits `raw`; of floats exponent - lowest.
+  // int8: w - lowest for high part `high` and raw bits `raw`; floats: exponent - lowest.
   int offset_of(int high, int raw) const {
     const int magnitude = (high << cell_bits()) | (raw & ((1 << cell_bits()) - 1));
     return form.folded && (raw >> cell_bits() & 1) != 0 ? -magnitude - 1 : magnitude;
@@ -99,7 +99,7 @@ struct Stored : Header {
   }
   // The signs and mantissas of all patches of floats, a byte each.
   const uint8_t* signs_of_patches() const { return patches + kPatchWordBytes * first_patch(row_groups * column_tiles); }
-  // Patch number i of the matrix, of a tile of int8 rows or fragments.
+  // Patch number i of the matrix, in a tile of int8 rows or fragments.
   Patch patch(const TileIndex& tile, int64_t i) const {
     const uint32_t bits = load_u16(patches + 2 * i);
     const int half = i - tile.first_patch < tile.left_patches ? 0 : kPatchCols;
@@ -109,7 +109,7 @@ struct Stored : Header {
 
   // Bits of the longest code.
   int most_code_bits() const { return table_bits + (rotated ? kRotationBits : 0); }
-  // What entry i of the table says.
+  // Entry i of the table.
   uint32_t entry(int64_t i) const { return load_u32(table + 4 * i); }
   int entry_length(int64_t i) const {
     const uint32_t entry = this->entry(i);
@@ -125,7 +125,7 @@ struct Stored : Header {
   }
 };
 
-// Trusts the bytes, but for the header's size; decode.cpp checks them.
+// Trusts the bytes, except for the header's size; decode.cpp checks them.
 inline Stored open_stored(const CompressedView& view) {
   const auto bytes = [&](int section) { return reinterpret_cast<const uint8_t*>(view.sections[section].bytes.data()); };
   Stored s{};
@@ -157,12 +157,12 @@ class TileCodes {
   int lines() const { return lines_; }
   int full_lines() const { return full_lines_; }
   const uint8_t* full() const { return full_; }
-  // Which lanes have words of a partial line, and where the first word of a lane from `lane` on is.
+  // The lanes that have words of a partial line, and the place of the first word of a lane from `lane` on.
   uint32_t mask(int64_t line) const { return masks_[line - full_lines_]; }
   const uint8_t* partial(int64_t line, int lane) const {
     return partial_[line - full_lines_] + 4 * std::popcount(mask(line) & ((1u << lane) - 1));
   }
-  // 0 where the lane has none.
+  // Returns 0 where the lane has no such word.
   uint32_t word(int64_t line, int lane) const {
     if (line < full_lines_) return load_u32(full_ + line * kLineBytes + 4 * lane);
     if (line >= lines_ || (mask(line) >> lane & 1) == 0) return 0;

@@ -1,17 +1,16 @@
-// A whole chain in one launch, in which no lane group that decodes waits for the vector. A layer's tiles are 32 rows
-// of 256 columns. Each lane group decodes one after the other to 64 registers of each lane: the first one of a layer
-// while its x is still travelling between the blocks, so that once x arrives only products of bytes are left. Four
-// more lane groups, the helpers, do what comes between layers, so that decoding goes on meanwhile: hand out results
-// as soon as all tiles are multiplied, make the table of the layer after the next one, and bring the next x to shared
-// memory (exchange.h).
+// A whole chain in one launch, in which decoding never waits for the vector. A layer's tiles are 32 rows of 256
+// columns. Each lane group decodes its tiles one after the other to 64 registers of each lane. It decodes the first
+// tile of a layer while x still travels between the blocks, so that only products of bytes are left once x arrives.
+// Four more lane groups, the helpers, work between layers: they hand out results as soon as all tiles are multiplied,
+// make the table of the layer after the next one, and bring the next x to shared memory (backends/gpu/exchange.h).
 //
 //   lane groups    decode(k) | await x(k) | multiply(k) | decode(k+1) ...
 //   helpers                                await multiply(k) | results(k) | table(k+2) | await x(k+1) ...
 //
-// They meet at gates: x of a layer is there; all have multiplied; a table is there, of which two take turns. (H200, d
-// = 4096, sigma 4, K = 8, B = 4, T = 8: with results, tables and x by the lane groups themselves, which met twice a
-// layer, 5.5 us a layer, so 4.0.) Bulk copies, because copies of lanes pass the unit that also looks for x. Eight
-// columns a symbol only: other tiles of 256 columns have several segments.
+// Both meet at gates: x of a layer is there; all have multiplied; a table is there (two tables take turns). H200, d =
+// 4096, sigma 4, K = 8, B = 4, T = 8: a layer takes 4.0 us; without helpers the lane groups met twice a layer, 5.5 us.
+// Copies are bulk copies, because copies of lanes pass the unit that also looks for x. The kernel takes eight columns a
+// symbol only: other tiles of 256 columns have several segments.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +27,7 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-// A block's shared memory after the plan's: gates; sums of x, of two layers in turn, a word a helper; sums of the
+// A block's shared memory after the plan's part: gates; sums of x for two layers in turn, a word a helper; sums of the
 // rows; the descriptions of all layers.
 struct AheadPlaces {
   gpu::Pointer<std::byte> first;
@@ -46,7 +45,7 @@ struct AheadPlaces {
 };
 inline int ahead_sums_bytes(int rounds) { return AheadPlaces::kSumsAt + rounds * kLanes * 4; }
 
-// What the helpers do; number `helper` of them.
+// The work of helper number `helper`.
 class AheadHelper {
  public:
   ECMV_GPU_DEVICE AheadHelper(AheadLayers layers, int helper, const AheadPlaces& places, const BlockPlan& plan,
@@ -85,7 +84,7 @@ class AheadHelper {
     arrive_at(places_.table_there(number));
   }
   ECMV_GPU_DEVICE gpu::Pointer<std::byte> inputs() const { return gpu::shared_memory() + plan_.inputs; }
-  // The x of layer `number` is in shared memory.
+  // Says that the x of layer `number` is in shared memory, and leaves this helper's sum `own` of it.
   ECMV_GPU_DEVICE void end_x(int number, int32_t own) const {
     own = LaneGroup::reduce_add(own);
     if (LaneGroup::lane() == 0) places_.x_sums(number)[helper_] = own;
@@ -102,8 +101,8 @@ class AheadHelper {
     }
     end_x(0, own);
   }
-  // Layer number's results as the blocks hand them out, then zeros up to the next layer's last tile. A block without
-  // rows of the next layer reads nothing (the exchange's first rule).
+  // Takes layer `number`'s results as the blocks hand them out, then zeros up to the next layer's last tile. A block
+  // without rows of the next layer reads nothing (the exchange's first rule).
   ECMV_GPU_DEVICE void await_x(int number) const {
     const Matrix& matrix = layers_[number + 1].matrix;
     const int pairs = (matrix.cols + kLanes - 1) / kLanes * kLanes / kColsOfPair,
@@ -127,7 +126,7 @@ class AheadHelper {
     end_x(number + 1, own);
   }
 
-  // The results of the block's rows, a row a lane and a row group a helper in turn; the sums are zero again.
+  // Hands out the results of the block's rows, a row a lane and row groups to helpers in turn, and clears the sums.
   ECMV_GPU_DEVICE void hand_out(int number) const {
     const ChainLayer& layer = layers_[number];
     const int lane = LaneGroup::lane();
@@ -153,10 +152,10 @@ class AheadHelper {
   AheadPlaces places_;
   const BlockPlan& plan_;
   const gpu::Exchange& exchange_;
-  Threads threads_;  // of the helpers
+  Threads threads_;  // the helpers
 };
 
-// The block has plan.lane_groups that decode, and the helpers after them.
+// The block has plan.lane_groups lane groups that decode, followed by the helpers.
 template <int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostAheadThreads, 1) void chain_ahead(gpu::Pointer<const std::byte> stored, int count,
                                                                        gpu::Exchange exchange,
@@ -205,20 +204,20 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostAheadThreads, 1) void chain_ahead(gpu::Poin
   }
 }
 
-// Layers that are coded alike; their tables may be of different sizes.
+// Takes layers that are coded alike; their tables may differ in size.
 using Kernel = void (*)(gpu::Pointer<const std::byte>, int, gpu::Exchange, gpu::Pointer<const int8_t>, BlockPlan,
                         Hidden);
 
-// 1.07 to 1.40 times as fast as layers one by one at 4096, sigma 4 (2026-11-25-h200/beat_int8_4096,
-// 2026-11-25-h100/beat_int8); wider matrices have wider tiles. One launch that decodes as the vector arrives was
-// never ahead of layers one by one.
+// 1.07x to 1.40x the speed of layers one by one at 4096, sigma 4 (2026-11-25-h200/beat_int8_4096,
+// 2026-11-25-h100/beat_int8). Wider matrices have wider tiles. One launch that decodes as the vector arrives was never
+// faster than layers one by one.
 constexpr RingPolicy kPolicies[] = {{{"groups16_ahead"}, 16, 16, 1}};
 
 struct Chain {
   const std::byte* layers;  // descriptions, kStoredLayerBytes each
   int count;
   std::byte* exchange;
-  int64_t words;   // of the longest vector that is handed on
+  int64_t words;   // in the longest vector that is handed on
   BlockPlan plan;  // for the largest of everything
   gpu::LaunchShape launch_shape;
   Kernel kernel;
@@ -228,7 +227,7 @@ struct Chain {
   }
 };
 
-// The codes that settings for speed choose; windows of three symbols for tables of at most 2^9 entries.
+// The codes that settings for speed choose. Tables of at most 2^9 entries serve windows of three symbols.
 template <int kForm>
 Kernel kernel_of_form(int table_bits) {
   return ahead_symbols_of_window(table_bits) == 3 ? chain_ahead<kForm, 3> : chain_ahead<kForm, 2>;
@@ -288,7 +287,7 @@ struct ChainPlan {
   std::vector<ChainLayer> layers;
 };
 
-// As many copies of the table as fit beside the layers, their tiles and their descriptions.
+// Gives the table as many copies as fit beside the layers, their tiles and their descriptions.
 ChainPlan plan_chain(const RingPolicy& policy, Layers layers, const Common& common,
                      const backends::DeviceInfo& device) {
   ChainPlan chain{};

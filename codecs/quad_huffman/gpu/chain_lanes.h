@@ -1,5 +1,5 @@
 // A lane group that decodes tiles of 256 columns to 64 registers of each lane, and multiplies them when x is there
-// (chain.cu). Codes and raw bits of the next tile come whole to shared memory meanwhile, and the index of the one
+// (chain.cu). Meanwhile the next tile's codes and raw bits come to shared memory as a whole, and the index of the tile
 // after it.
 #pragma once
 
@@ -20,8 +20,8 @@ inline constexpr int64_t kStoredLayerBytes = (static_cast<int64_t>(sizeof(ChainL
 inline int64_t stored_layers_bytes(size_t count) { return static_cast<int64_t>(count) * kStoredLayerBytes; }
 
 inline constexpr int kAheadCols = segment_cols(8), kHelpers = 4, kMostAheadThreads = (16 + kHelpers) * kLanes;
-// A segment's codes are at most T lines, and a window reads the line after its first bit's. Masks of partial lines
-// come before them.
+// A segment's codes are at most T lines, and a window reads the line after its first bit's. Masks of partial lines come
+// before them.
 inline constexpr int kAheadMaskBytes = kMostPartialLines * 4;
 inline constexpr int ahead_code_bytes(int table_bits) { return kAheadMaskBytes + (table_bits + 1) * kLineBytes; }
 inline constexpr int ahead_bytes(int form, int table_bits) {
@@ -29,7 +29,7 @@ inline constexpr int ahead_bytes(int form, int table_bits) {
 }
 // Windows have room for Table::at_shifted() of all their symbols.
 inline constexpr int ahead_symbols_of_window(int table_bits) { return table_bits <= 9 ? 3 : 2; }
-// As many copies of a table as that leaves bits for, a power of two, `most` at most.
+// As many copies of a table as those bits allow, a power of two, at most `most`.
 inline constexpr int ahead_copies(int table_bits, int most) {
   int copies = most;
   while (ahead_symbols_of_window(table_bits) * table_bits + 2 + std::countr_zero(static_cast<unsigned>(copies)) > 32)
@@ -37,7 +37,7 @@ inline constexpr int ahead_copies(int table_bits, int most) {
   return copies;
 }
 
-// The layers of the chain, and which row groups are a block's: each grid_size() after the one before.
+// The layers of the chain. A block's row groups lie grid_size() apart.
 struct AheadLayers {
   gpu::Pointer<const std::byte> layers;
   int count;
@@ -48,20 +48,19 @@ struct AheadLayers {
   ECMV_GPU_DEVICE static int group_of(int round) { return round * gpu::grid_size() + gpu::block_index(); }
 };
 
-// One of the tiles that a lane group has, in the order of layers; layer == count: none is left.
+// One of the lane group's tiles, in the order of layers; layer == count: none is left.
 struct AheadTile {
   int layer, round, column;
 };
 
-// Partial lines come without gaps; from the last to the first, some at once, they are moved to where lane l's word is
-// word l. Words that a lane has not are never used. There is room for `most` lines, the last of which no code begins
-// in.
+// Moves the words of partial lines, which come without gaps, to their lanes' places: from the last line to the first,
+// some at once. Other words are never used. There is room for `most` lines; no code begins in the last one.
 ECMV_GPU_DEVICE void spread_partial_lines(gpu::Pointer<const std::byte> masks, gpu::Pointer<std::byte> lines,
                                           int partial, int most) {
   constexpr int kTogether = 4;
   const int lane = LaneGroup::lane(), count = partial < most - 1 ? partial : most - 1;
   if (count <= 0) return;
-  int first = (count - 1) / kTogether * kTogether, before = 0;  // of some lines; words before them
+  int first = (count - 1) / kTogether * kTogether, before = 0;  // first of some lines; words before them
   if (first > 0)
     before = LaneGroup::reduce_add(lane < first ? gpu::popcount(gpu::cast<const uint32_t>(masks)[lane]) : 0);
   ECMV_GPU_NO_UNROLL
@@ -90,11 +89,10 @@ ECMV_GPU_DEVICE void spread_partial_lines(gpu::Pointer<const std::byte> masks, g
   }
 }
 
-// The tiles of a lane group, one after the other; what does not depend on how they are coded. `raw_bytes` are a
-// tile's.
+// The tiles of a lane group, one after the other, as far as their coding does not matter. A tile has `raw_bytes`.
 class AheadTiles {
  public:
-  // Whether the next tile is of layer `layer`.
+  // Says whether the next tile is of layer `layer`.
   ECMV_GPU_DEVICE bool has_tile(int layer) const { return tile_.layer == layer; }
 
  protected:
@@ -118,7 +116,7 @@ class AheadTiles {
     next_ = after(tile_);
     next_index_ = load_index(next_, raw_bytes);
   }
-  // The tile has been decoded: starts the copies of the next one.
+  // Starts the copies of the next tile; the one before has been decoded.
   ECMV_GPU_DEVICE void begin_next(int raw_bytes) {
     begin_tile(next_, next_index_, raw_bytes);
     round_ = tile_.round, column_ = tile_.column;
@@ -129,7 +127,7 @@ class AheadTiles {
 
   static constexpr int kOwnPatches = 2;
   struct Patches {
-    uint32_t first, count;  // of the tile
+    uint32_t first, count;  // the tile's
     uint16_t own[kOwnPatches];
   };
   ECMV_GPU_DEVICE void load_patches() {
@@ -147,7 +145,7 @@ class AheadTiles {
     gpu::atomic_add(sums + static_cast<int>(patch % kLanes), (patch >> 15 != 0 ? -input : input) << cell_bits);
   }
 
-  // The next 64 bits from a position on; of lines before the first one and after the last nothing is used.
+  // The next 64 bits from a position on. Bits of lines before the first and after the last one are never used.
   ECMV_GPU_DEVICE Windows windows_at(const gpu::SharedWords& words, int position) const {
     const int line = (position & ~31) * hidden_.line_bytes_of_bit;
     const uint32_t middle = words.template arriving_at<kLineBytes>(line);
@@ -156,23 +154,23 @@ class AheadTiles {
                                     static_cast<uint32_t>(position))};
   }
   ECMV_GPU_DEVICE int code_bytes() const { return kAheadMaskBytes + room_ * kLineBytes; }
-  // Where the raw bits are: after the codes.
+  // Raw bits follow the codes.
   ECMV_GPU_DEVICE gpu::Pointer<std::byte> raw() const { return shared_ + code_bytes(); }
   ECMV_GPU_DEVICE gpu::Arrival arrival(int raw_bytes) const { return gpu::Arrival(raw() + raw_bytes); }
 
   AheadLayers layers_;
   int lane_groups_, lane_group_;  // that decode; this one
-  int room_;                      // of codes, in lines
+  int room_;                      // for codes, in lines
   int first_position_;
   const Hidden& hidden_;
   gpu::Pointer<std::byte> shared_;
   AheadTile tile_, next_;  // to be decoded, and the one after it
   uint32_t index_, next_index_;
-  int round_ = 0, column_ = 0;  // of what has been decoded
+  int round_ = 0, column_ = 0;  // the decoded tile's
   Patches patches_{};
 
  private:
-  // Whether there is such a layer.
+  // Says whether there is such a layer.
   ECMV_GPU_DEVICE bool exists(AheadTile tile) const { return tile.layer < layers_.count; }
   ECMV_GPU_DEVICE AheadTile after(AheadTile tile) const {
     if (!exists(tile)) return tile;
@@ -180,7 +178,7 @@ class AheadTiles {
     if (tile.column < layers_[tile.layer].matrix.column_tiles) return tile;
     return from({tile.layer, tile.round + 1, lane_group_});
   }
-  // The tile, if the block has the row group and the layer the column tile, or the first one of a layer after it.
+  // Finds the tile if the block has the row group and the layer the column tile, or the first one of a later layer.
   ECMV_GPU_DEVICE AheadTile from(AheadTile tile) const {
     while (exists(tile)) {
       const Matrix& matrix = layers_[tile.layer].matrix;
@@ -197,8 +195,8 @@ class AheadTiles {
     return matrix.streams.raw + number_of(matrix, tile) * static_cast<int64_t>(raw_bytes);
   }
 
-  // Word l of the tile's index and the next one goes to lane l, while the tiles before it are under way. Its raw
-  // bits, which are where no index has to say, are brought to the L2.
+  // Loads the tile's index and the next one, word l to lane l, while the tiles before it are under way. Prefetches its
+  // raw bits to the L2: their place needs no index.
   ECMV_GPU_DEVICE uint32_t load_index(AheadTile tile, int raw_bytes) const {
     if (!exists(tile)) return 0;
     const Matrix& matrix = layers_[tile.layer].matrix;
@@ -231,7 +229,7 @@ class AheadLanes : public AheadTiles {
   ECMV_GPU_DEVICE AheadLanes(AheadLayers layers, const BlockPlan& plan, const Hidden& hidden)
       : AheadTiles(layers, plan, hidden) {}
 
-  // By all lanes, before a barrier of the block.
+  // All lanes call this before a barrier of the block.
   ECMV_GPU_DEVICE void init() const { init_arrival(kRawBytes); }
 
   // Starts the copies of the first tile.
@@ -252,7 +250,7 @@ class AheadLanes : public AheadTiles {
     begin_next(kRawBytes);
   }
 
-  // Adds the products of what has been decoded, of layer `layer`, with x to the sums of the block's rows.
+  // Adds the products of the decoded tiles of layer `layer` with x to the sums of the block's rows.
   ECMV_GPU_DEVICE void multiply(int layer, gpu::Pointer<const std::byte> inputs,
                                 gpu::Pointer<int32_t> block_sums) const {
     const gpu::Pointer<const std::byte> own_inputs = inputs + column_ * kAheadCols;

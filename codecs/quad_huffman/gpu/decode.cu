@@ -1,9 +1,8 @@
-// Decoding to memory, of int8, bf16 and f8 elements. A lane that stored its own row would send 16 bytes to each of 32
-// rows, which memory takes at a fifth of its speed; so a lane group stores what it decoded from a piece of shared
-// memory (tile/rows.h), rows of 256 bytes by as many lanes as they have 16 bytes. Longer runs of a row are faster,
-// though lines have 128 bytes (H200, bf16: 1.00 T elements/s with 128 bytes, 1.10 with 256). Raw bits of int8
-// elements are loaded early (16384 x 16384, K = 8, us: B = 3, T = 12 119.5, and 123.9 without; B = 4, T = 8 117.2 and
-// 120.6).
+// Decodes int8, bf16 and f8 elements to memory. A lane that stored its own row would send 16 bytes to each of 32 rows,
+// which memory takes at a fifth of its speed. So a lane group collects rows of 256 bytes in shared memory
+// (tile/rows.h), and lanes store each row together, 16 bytes a lane. Longer runs of a row are faster, though lines have
+// 128 bytes (H200, bf16: 1.00 T elements/s with 128 bytes, 1.10 with 256). Raw bits of int8 elements are loaded early
+// (16384 x 16384, K = 8: B = 3, T = 12 119.5 us, 123.9 without; B = 4, T = 8 117.2 us, 120.6 without).
 #include <algorithm>
 
 #include "codecs/quad_huffman/gpu/kernels.h"
@@ -17,8 +16,8 @@ namespace {
 inline constexpr int kStoredBytes = 256;
 inline constexpr int64_t kStoredPieceBytes = int64_t{kLanes} * kStoredBytes;
 
-// Stores the piece at `decoded`, the first of its rows, which are row_bytes apart and of which so many exist; `bytes`
-// of each exist. All 16 bytes at once where they all begin at a multiple of 16.
+// Stores the piece at `decoded`: `rows` rows, row_bytes apart in the result, `bytes` bytes each. Stores 16 bytes at
+// once where all rows begin at a multiple of 16.
 template <int kRowBytes>
 ECMV_GPU_DEVICE void store_piece(gpu::Pointer<const std::byte> piece, gpu::Pointer<std::byte> decoded,
                                  int64_t row_bytes, int rows, int bytes, bool aligned) {
@@ -83,13 +82,13 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void decode(Matrix matrix, Block
   }
 }
 
-// Two blocks of 8 lane groups are 1.05 to 1.08 times as fast at 5120, equal at 8192 and 16384 for int8 elements
+// Two blocks of 8 lane groups run at 1.05x to 1.08x the speed at 5120, equally fast at 8192 and 16384 for int8 elements
 // (2026-11-23-h200/decode), and take 1.03 to 1.25 times as long for bf16 at 5760 x 2880 and 8192.
 constexpr RingPolicy kPolicies[] = {
     {{"groups16"}, 16, 32, 1},
     {{"groups8_fit2"}, 8, 16, 2},
 #ifdef ECMV_SEARCH
-    {{"groups24"}, 24, 16, 1},  // 1.02 to 1.06 times as fast for bf16 at 5760 x 2880, slower elsewhere
+    {{"groups24"}, 24, 16, 1},  // 1.02x to 1.06x the speed for bf16 at 5760 x 2880, slower elsewhere
 #endif
 };
 

@@ -7,14 +7,14 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-// One token's x to shared memory, zeros past the last column, where there are codes as well.
+// Brings one token's x to shared memory, with zeros past the last column, where there are codes as well.
 ECMV_GPU_DEVICE void load_token(gpu::Pointer<const float> x, int cols, int stored_cols, gpu::Pointer<float> to) {
   // Tokens have zeros past their last column, but not as many as there are columns of a segment.
   for (int col = gpu::thread_index() * 4; col < stored_cols; col += gpu::block_size() * 4)
     *gpu::cast<gpu::uint4>(to + col) = col < cols ? *gpu::cast<const gpu::uint4>(x + col) : gpu::uint4{};
 }
 
-// The product of this lane's row of the tile with x; what patches change is added to the sums of their rows.
+// Multiplies this lane's row of the tile with x; changes by patches go to the sums of their rows.
 template <typename TileOf>
 ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t lowest, uint32_t unit, int power,
                                       gpu::Pointer<const float> inputs, gpu::Pointer<float> sums) {
@@ -38,8 +38,8 @@ ECMV_GPU_DEVICE float multiply_floats(TileOf& tile, const Table& table, uint32_t
   return products[0] + products[1];
 }
 
-// One token of float32. Lane groups share rows as in the products of int8;
-// each has sums of its own, which are added in order at the end.
+// Multiplies one token of float32. Lane groups share rows as in the products of int8; each has sums of its own, which
+// are added in order at the end.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void multiply_token(Matrix matrix, BlockPlan plan, Hidden hidden,
                                                                      gpu::TokenView tokens, int token) {
@@ -87,13 +87,13 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void multiply_token(Matrix matr
   }
 }
 
-// 16 lane groups are 1.18 to 1.33 times as fast at 4096, where all row groups then have a multiprocessor each, and 32
-// are 1.07 to 1.28 times as fast at 16384 (2026-11-22-h200/containers).
+// 16 lane groups run at 1.18x to 1.33x the speed at 4096, where all row groups then have a multiprocessor each, and 32
+// at 1.07x to 1.28x at 16384 (2026-11-22-h200/containers).
 constexpr RingPolicy kPolicies[] = {
     {{"groups32"}, 32, 32, 1},
     {{"groups16"}, 16, 32, 1},
 #ifdef ECMV_SEARCH
-    {{"groups8_fit2"}, 8, 32, 2},  // symbols of four at 18944 x 3584: 1.05 times as fast, slower elsewhere
+    {{"groups8_fit2"}, 8, 32, 2},  // symbols of four at 18944 x 3584: 1.05x the speed, slower elsewhere
 #endif
 };
 

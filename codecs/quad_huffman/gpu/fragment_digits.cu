@@ -1,7 +1,7 @@
-// Products of fragments of int8 elements with up to 16 tokens of bf16, bytes with digits (gpu/digit_units.h): what a
-// lane decodes of two units, 16 columns each, is its part of operand A [16, 32] of bytes. Numbers of bf16 take 8
-// instructions more for each eight elements, and two products where one is enough here. Four lane groups multiply
-// together, as with 16 tokens in fragments.cu, and blocks share rows and columns as there.
+// Products of fragments of int8 elements with up to 16 tokens of bf16, as bytes times digits
+// (backends/gpu/products/digit_units.h). Two decoded units, 16 columns each, are a lane's part of operand A [16, 32] of
+// bytes. Numbers of bf16 would take 8 more instructions for each eight elements, and two products instead of one. Four
+// lane groups multiply together, as with 16 tokens in fragments.cu, and blocks share rows and columns as there.
 #include <cmath>
 #include <cstdlib>
 
@@ -14,11 +14,11 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-// The share's columns of all tokens as digits from `to` on, zeros for tokens and columns that do not exist; `cols`
-// are those of the matrix. A token's largest number, which they depend on, and its sum come first, to where
-// look_at_tokens() puts them. A thread has eight columns of one token at a time, and keeps the first kKept of those
-// for the digits: all that there are of 2048 columns with 24 lane groups. (H200, 16 tokens, T elements/s at 16384 x
-// 16384 and 8192 x 8192: 4.18 and 2.66 so, 4.09 and 2.54 where tokens were read twice.)
+// Writes the share's columns of all tokens as digits from `to` on, zeros for tokens and columns that do not exist;
+// `cols` counts the matrix's columns. A token's largest number, which its digits depend on, and its sum come first,
+// where look_at_tokens() puts them. A thread has eight columns of one token at a time and keeps the first kKept of them
+// for the digits: all of them with 2048 columns and 24 lane groups. (H200, 16 tokens, T elements/s at 16384 x 16384 and
+// 8192 x 8192: 4.18 and 2.66; with tokens read twice 4.09 and 2.54.)
 ECMV_GPU_DEVICE void make_token_digits(const gpu::Bf16Tokens& x, const TileCols& cols, int lane_groups,
                                        gpu::Pointer<uint32_t> largest, gpu::Pointer<float> totals,
                                        gpu::Pointer<std::byte> to) {
@@ -69,9 +69,9 @@ ECMV_GPU_DEVICE void make_token_digits(const gpu::Bf16Tokens& x, const TileCols&
   for (int col = first + kKept * step; col < cols.stored; col += step) put(col, numbers_at(col));
 }
 
-// The row groups of a block, which its lane groups take in turn, four together: all blocks have as many, but for the
-// last. (Where blocks take rounds of all their lane groups in turn, some have one round less: 16 tokens, 64 row
-// groups a block, 24 lane groups.)
+// The row groups of a block. Its lane groups take them in turn, four together, and all blocks but the last have equally
+// many. (Blocks that take rounds of all their lane groups in turn would end a round apart: 16 tokens, 64 row groups a
+// block, 24 lane groups.)
 struct BlockRows {
   int first, end;
 };
@@ -83,7 +83,7 @@ ECMV_GPU_DEVICE BlockRows rows_of_block(const Matrix& matrix, int shares) {
   return {first, first + whole < all ? first + whole : all};
 }
 
-// Adds what the patches of a tile change; its digits begin at `digits`. A patch is a column of A, 16 at once.
+// Adds the changes that a tile's patches make; its digits begin at `digits`. A patch is a column of A, 16 at once.
 template <typename TileOf>
 ECMV_GPU_DEVICE void multiply_digit_patches(const TileOf& tile, gpu::Pointer<const std::byte> digits,
                                             int32_t (&sums)[gpu::kDigitTiles][4]) {
@@ -128,8 +128,8 @@ template <int kForm>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void fragment_digits(Matrix matrix, BlockPlan plan,
                                                                      FragmentsLayout layout, Hidden hidden,
                                                                      int all_cols, gpu::Bf16Tokens tokens) {
-  // 80 registers are enough for a ring that is not lean, and int8 elements are faster with it (H200, 16384 x 16384,
-  // 16 tokens, two runs: 4.12 and 4.07 T elements/s, 4.05 and 4.02 with a lean one).
+  // 80 registers are enough for a ring that is not lean, and int8 elements are faster with it (H200, 16384 x 16384, 16
+  // tokens, two runs: 4.12 and 4.07 T elements/s, lean 4.05 and 4.02).
   using TileOf = TileLanes<8, kForm, 2, kEarlyForm<kForm>>;
   static_assert(TileOf::Bytes::kFolds && !TileOf::Bytes::kDoubled && !TileOf::kFloats);
   constexpr int kTiles = gpu::kDigitTokens / 8, kPairs = TileOf::kSegmentCols / (2 * kFragmentCols);
@@ -211,11 +211,11 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void fragment_digits(Matrix matr
   }
 }
 
-// The fastest of int8 elements with 2 to 16 tokens (2026-11-26-h200/batch_int8, 2026-11-26-h100/batch_int8).
+// The fastest for int8 elements with 2 to 16 tokens (2026-11-26-h200/batch_int8, 2026-11-26-h100/batch_int8).
 constexpr FragmentPolicy kPolicies[] = {
     {{{"digits24"}, 24, 32, 1}, gpu::kDigitTokens, gpu::kDigitColBytes, true, true}};
 
-// Symbols of four are slower so than with numbers of bf16 (NOTES.md).
+// Symbols of four are faster as numbers of bf16 (notes/fragments.md).
 FragmentsKernel kernel_of(const Code& code, bool) {
   if (code.symbol_cols != 8) return nullptr;
   switch (code.form) {
@@ -233,8 +233,8 @@ std::string refuses(const backends::CompressedView& view, const backends::Device
       "The kernel is for int8 elements in symbols of eight and folded cells, with 2 to 4 raw bits.");
 }
 
-// What is cut from a token, 2^-22 of its largest number a column, times an element less `lowest`, patches included:
-// below n 2^-22 of the sum of the token's numbers that many times, where the bound has n 2^-24.
+// A token loses 2^-22 of its largest number a column, times an element less `lowest`, patches included. That is below n
+// 2^-22 of the sum of the token's numbers times the element; the bound has n 2^-24.
 backends::BoundKernel bind(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
   const Code code = code_of(*layers[0].matrix);
   return bind_fragments(named.as<FragmentPolicy>(), kernel_of(code, true), 4.0 * (128 + std::abs(code.lowest)), layers,

@@ -1,14 +1,12 @@
-// Products of fragments (fragments.h) with tokens of bf16 on matrix units. Eight columns that a lane has decoded are
-// its part of operand A as they are, all of it useful: one matrix product for eight tokens, where rows that lanes own
-// take one for four. Several blocks, the shares, take some of the columns each, so that their
-// tokens are in shared memory as a whole; what they sum up is added by a launch after the product
-// (gpu/token_shares.h).
+// Products of fragments (format/layout.h) with up to 16 tokens of bf16 on matrix units. The eight columns that a lane
+// has decoded are its part of operand A, without padding: one matrix product serves eight tokens, where rows of lanes
+// take one for four tokens. Several blocks, the shares, split the columns, so that all their tokens fit shared memory;
+// a launch after the product adds their sums (backends/gpu/products/token_shares.h).
 //
-// Lane groups multiply alone with up to 8 tokens, and read operand B from shared memory. With up to 16 four of them
-// multiply together (gpu/warpgroup_units.h), so that B is read once for all four. (H200, 16384 x 16384 of bf16, T =
-// 12, 16 tokens: 113.1 us, where lane groups alone took 114.9; with 1 and 8 tokens 100.9 and 108.1, and 99.0 and
-// 106.4 alone.) Their tokens of bf16 are copied as they are: columns of fragments are in the order of the units
-// (fragments.h).
+// Up to 8 tokens, lane groups multiply alone and read operand B from shared memory. Up to 16, four of them multiply
+// together (backends/gpu/products/warpgroup_units.h), so that B is read once for all four. (H200, 16384 x 16384 of
+// bf16, T = 12, 16 tokens: 113.1 us, alone 114.9; with 1 and 8 tokens 100.9 and 108.1, alone 99.0 and 106.4.) Their
+// tokens of bf16 are copied as they are: columns of fragments are in the order of the units (format/layout.h).
 #include <type_traits>
 
 #include "backends/gpu/products/token_copies.h"
@@ -23,10 +21,10 @@ namespace {
 // Tiles of tokens of a kernel whose lane groups multiply alone, or four together.
 ECMV_GPU_BOTH constexpr int fragment_tiles(bool warpgroup) { return warpgroup ? 2 : 1; }
 
-// The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist;
-// shift_of(token): by how many powers of two they are scaled. `cols` are those of the matrix. put(unit, token,
-// numbers of columns 0 to 7, 8 to 15), of a unit's columns as its operands have them: where kFours, fragments have
-// four columns that follow each other (fragments.h).
+// Brings the share's columns of all tokens to shared memory, with zeros for tokens and columns that do not exist.
+// shift_of(token) is the power of two that scales a token; `cols` counts the matrix's columns. Calls put(unit, token,
+// numbers of columns 0 to 7, 8 to 15) with a unit's columns in the order of its operands: where kFours, fragments have
+// four columns that follow each other (format/layout.h).
 template <int kTokens, bool kScaled, bool kFours, typename ShiftOf, typename Put>
 ECMV_GPU_DEVICE void load_fragment_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, ShiftOf shift_of, Put put) {
   for (int i = gpu::thread_index(); i < cols.stored / kUnitCols * kTokens; i += gpu::block_size()) {
@@ -85,7 +83,7 @@ class UnitTokens {
   }
   ECMV_GPU_DEVICE static void order() {}
 
-  // Those of a tile from its first unit on.
+  // Reads a tile's tokens from its first unit on.
   class Tile {
    public:
     ECMV_GPU_DEVICE Tile(const UnitTokens& all, int unit)
@@ -104,7 +102,7 @@ class UnitTokens {
   gpu::Pointer<std::byte> inputs_;
 };
 
-// The same for four lane groups: blocks. A product is under way while the next unit is decoded.
+// The same for four lane groups: blocks of tokens. A product is under way while the next unit is decoded.
 template <int kUnits>
 class BlockTokens {
  public:
@@ -165,7 +163,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void fragment_tokens(Matrix matr
             tiles_left = matrix.column_tiles - first_tile,
             own_tiles = tiles_left < layout.share_tiles ? tiles_left : layout.share_tiles;
   const TileCols cols = matrix_cols(cols_of_tiles(matrix, first_tile, own_tiles, TileOf::kSegmentCols), all_cols);
-  // A block takes several row groups in turn: table and tokens are there once.
+  // A block takes several row groups in turn, so table and tokens are made once.
   const int64_t step = gpu::grid_size() / layout.shares * plan.lane_groups;
   int64_t group = gpu::block_index() / layout.shares * plan.lane_groups + lane_group;
   const Inputs inputs(gpu::shared_memory() + layout.tokens);
@@ -173,8 +171,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void fragment_tokens(Matrix matr
   const gpu::Pointer<float> totals = gpu::cast<float>(largest + kTokens * kLanes);
 
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
-  // Those that multiply together go on together: row groups that do not exist are the last one again, for results
-  // that nobody stores.
+  // Lane groups that multiply together go on together. Row groups that do not exist repeat the last one, and nobody
+  // stores their results.
   const auto goes_on = [&] { return (kWarpgroup ? group - lane_group % gpu::kWarpgroup : group) < matrix.row_groups; };
   const auto begin = [&](int number, uint32_t after) {
     const int64_t of = !kWarpgroup || group < matrix.row_groups ? group : matrix.row_groups - 1;
@@ -238,7 +236,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void fragment_tokens(Matrix matr
   }
 }
 
-// Up to 8 tokens groups32 is up to 1.08 times as fast, beyond them warpgroup32 up to 2.2 times
+// Up to 8 tokens groups32 is up to 1.08x as fast, beyond them warpgroup32 up to 2.2x
 // (2026-11-26-h200/batch_16384_eights, 2026-11-26-h200/batch_f8, 2026-11-25-h100/batch).
 constexpr FragmentPolicy kPolicies[] = {
     {{{"groups32"}, 32, 32, 1}, kFragmentTile, 2 * kFragmentTile, false, false},
@@ -259,7 +257,7 @@ FragmentsKernel kernel_of(const Code& code, bool warpgroup) {
   };
   if (code.symbol_cols == 2) return nullptr;
   if (is_float(code.form)) return code.symbol_cols == 4 ? for_cols(Constant<4>{}) : for_cols(Constant<8>{});
-  // Symbols of eight are faster as bytes with the tokens' digits.
+  // Symbols of eight are faster as bytes with digits of the tokens.
   if (code.symbol_cols == 8) return nullptr;
   switch (code.form) {
     case kFolded + 2: return kernel_of_form<4, kFolded + 2>(warpgroup);

@@ -1,17 +1,17 @@
-// Products of fragments of bf16, and of f8 in symbols of eight, with many tokens: four lane groups multiply together
-// (gpu/warpgroup_units.h), 64 rows, from their registers. All lane groups of a block have other rows and the same
-// columns, and take the segments of their tiles at the same time, so that each slice of the tokens is in shared
+// Products of fragments of bf16, and of f8 in symbols of eight, with many tokens. Four lane groups multiply 64 rows
+// together from their registers (backends/gpu/products/warpgroup_units.h). All lane groups of a block have other rows
+// and the same columns, and take the segments of their tiles at the same time, so each slice of the tokens is in shared
 // memory once for all of them. Blocks, the shares, share rows as in fragments.cu.
 //
-// With 64 tokens a lane has 32 sums. With symbols of four a block has up to 24 lane groups of 80 registers: each unit
-// is multiplied as soon as it is decoded, for four at a time would take 32 registers. (H200, 64 tokens, us, with 16
-// lane groups of 128 registers and so: 8192 x 28672 167.1, 147.2; 8192 x 8192 54.6, 51.6; 16384 x 16384 168.5,
-// 166.6.) Symbols of eight have more raw bits at hand. They have 16 lane groups of 128 registers, and load a whole
-// batch ahead: with half of one, too few bytes were under way (LaneForm has the times).
+// With 64 tokens a lane has 32 sums. With symbols of four, a block has up to 24 lane groups of 80 registers; each unit
+// is multiplied as soon as it is decoded, because four at a time would take 32 registers. (H200, 64 tokens, us, with 16
+// lane groups of 128 registers and now: 8192 x 28672 167.1, 147.2; 8192 x 8192 54.6, 51.6; 16384 x 16384 168.5, 166.6.)
+// Symbols of eight hold more raw bits, so they have 16 lane groups of 128 registers and load a whole batch ahead: with
+// half of one too few bytes were under way (LaneForm has the times).
 //
-// Where the shares are even in number, two blocks each are a cluster, and hand sums to each other through shared
-// memory. So half as much is left for the launch that adds shares, and nothing of two shares. (H100, 64 tokens:
-// NOTES.md; 16384 x 16384, two shares, gains 4 to 6 %, 8192 x 8192, four shares, nothing.)
+// Where the shares are even in number, two blocks each are a cluster and hand sums to each other through shared memory.
+// So half as much is left for the launch that adds shares, and nothing for two shares. (H100, 64 tokens: 16384 x 16384,
+// two shares, gains 4 to 6 %; 8192 x 8192, four shares, nothing. notes/many_tokens.md)
 #include <algorithm>
 
 #include "backends/gpu/cluster.h"
@@ -25,17 +25,17 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
 struct WarpgroupLayout {
-  int patches = 0;                  // of each lane group, [kListedBytes]
+  int patches = 0;                  // [kListedBytes] for each lane group
   int tokens = 0;                   // two slices, from gpu::first_block() on
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
   bool pairs = false;               // two shares each are a cluster, which adds their sums
 };
 
-// Stored columns of a part of a segment, for which a slice of the tokens is in shared memory.
+// Stored columns of a part of a segment. A slice of the tokens is in shared memory for a part.
 inline constexpr int kPartCols = segment_cols(4);
-// Lane groups of a block, at most. Symbols of eight have more raw bits at hand, and what does not fit the 80
-// registers of 24 is waited for: 16 have 128. (H200, 64 tokens, T = 12, T elements/s with 24, 20 and 16: 16384 x
-// 16384 1.54, 1.75, 1.79; 8192 x 8192 1.27, 1.52, 1.55.)
+// Lane groups of a block, at most. Symbols of eight hold more raw bits; those that do not fit the 80 registers of 24
+// lane groups spill and are waited for, so 16 with 128 registers are faster. (H200, 64 tokens, T = 12, T elements/s
+// with 24, 20 and 16: 16384 x 16384 1.54, 1.75, 1.79; 8192 x 8192 1.27, 1.52, 1.55.)
 ECMV_GPU_BOTH constexpr int most_groups(int symbol_cols) { return symbol_cols == 8 ? 16 : 24; }
 // Bytes of a slice: blocks of 64 columns of the matrix.
 template <int kTokenTiles>
@@ -43,10 +43,10 @@ inline constexpr int kSliceBytes = 2 * kPartCols / gpu::kBlockCols*(8 * kTokenTi
 
 inline constexpr int kListedBytes = 2 * kLanes * 8;
 
-// The patches of a tile of bf16, kMost at once, in shared memory: slices of tokens are there for a segment's time,
-// and patches of a segment's columns follow each other. (H200, 16384 x 16384, 64 tokens: with their tokens' numbers
-// from memory as a tile begins, 8 loads waited for one after the other, a product took 275 us with T = 12 and 208
-// with T = 13, which has fewer.)
+// Applies the patches of a tile of bf16, up to kMost at once, in shared memory. Slices of tokens are there for a
+// segment's time, and patches of a segment's columns follow each other. (H200, 16384 x 16384, 64 tokens: with their
+// tokens' numbers from memory as a tile begins, 8 loads waited for one after the other, a product took 275 us with T =
+// 12 and 208 with T = 13, which has fewer patches.)
 template <int kTokenTiles>
 class ListedPatches {
  public:
@@ -54,7 +54,7 @@ class ListedPatches {
 
   explicit ECMV_GPU_DEVICE ListedPatches(gpu::Pointer<std::byte> list) : list_(list) {}
 
-  // Those of a tile, from number `first` on; all lanes of the lane group.
+  // Loads a tile's patches, from number `first` on; all lanes of the lane group call this.
   template <typename TileOf>
   ECMV_GPU_DEVICE void read(const TileOf& tile, int power, uint32_t first) {
     uint32_t cols[2];
@@ -97,9 +97,9 @@ class ListedPatches {
   static constexpr int kBlockBytes = 8 * kTokenTiles * gpu::kBlockTokenBytes;
   static constexpr uint32_t kNoCol = 0xFFFF;
   gpu::Pointer<std::byte> list_;  // [kMost] facts and numbers, as of multiply_float_patches()
-  uint32_t cols_ = 0;             // of patches number `lane` and 32 further
-  uint32_t first_ = 0;            // of the tile's
-  int next_ = 0;                  // of the list's
+  uint32_t cols_ = 0;             // columns of patches number `lane` and `lane` + 32
+  uint32_t first_ = 0;            // number in the tile
+  int next_ = 0;                  // number in the list
 
   ECMV_GPU_DEVICE void add_some(int end, gpu::Pointer<const std::byte> slice, float (&sums)[kTokenTiles][4]) const {
     const int lane = LaneGroup::lane(), t = lane % 4;
@@ -126,11 +126,11 @@ class ListedPatches {
   }
 };
 
-// What a lane group hands to the other block of its cluster.
+// Bytes that a lane group hands to the other block of its cluster.
 template <int kTokenTiles>
 inline constexpr int kPairBytes = kTokenTiles / 2 * kLanes * 16;
-// Adds the sums of a cluster's two blocks, of which each gets those of half of the tokens: the first half of `sums`,
-// for tokens from 4 kTokenTiles cluster_rank() on. All threads; `place`: kPairBytes of the lane group.
+// Adds the sums of a cluster's two blocks; each block gets the sums of half of the tokens: the first half of `sums`,
+// for tokens from 4 kTokenTiles cluster_rank() on. All threads call this; `place` has kPairBytes of the lane group.
 template <int kTokenTiles>
 ECMV_GPU_DEVICE void add_pair(gpu::Pointer<std::byte> place, float (&sums)[kTokenTiles][4]) {
   constexpr int kHalf = kTokenTiles / 2;
@@ -161,8 +161,8 @@ template <int kSymbolCols, int kForm, int kTokenTiles>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(most_groups(kSymbolCols) * kLanes,
                                 1) void multiply_many(Matrix matrix, BlockPlan plan, WarpgroupLayout layout,
                                                       Hidden hidden, gpu::Bf16Tokens tokens) {
-  // The schedule is in shared memory, and raw bits of symbols of four come half a batch at a time: 80 registers are
-  // just enough, and what is spilled is waited for with the loads under way.
+  // The schedule is in shared memory, and raw bits of symbols of four come half a batch at a time, so 80 registers are
+  // just enough. A spilled register is waited for with all loads under way.
   constexpr bool kEights = kSymbolCols == 8;
   using TileOf = TileLanes<
       kSymbolCols, kForm, 2,
@@ -178,7 +178,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(most_groups(kSymbolCols) * kLanes,
             tiles_left = matrix.column_tiles - first_tile,
             own_tiles = tiles_left < layout.share_tiles ? tiles_left : layout.share_tiles,
             steps = matrix.streams.tile_segments * kParts;
-  // Row groups that do not exist are the last one again, for results that nobody stores.
+  // Row groups that do not exist repeat the last one, and nobody stores their results.
   const int64_t own_group = gpu::block_index() / layout.shares * plan.lane_groups + lane_group,
                 group = own_group < matrix.row_groups ? own_group : matrix.row_groups - 1;
   const gpu::Pointer<std::byte> slices = gpu::first_block(gpu::shared_memory() + layout.tokens);
@@ -281,7 +281,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(most_groups(kSymbolCols) * kLanes,
   }
 }
 
-// 64 tokens at once are 2.7 to 3.4 times as fast as four times 16 (2026-11-26-h200/batch_8192,
+// 64 tokens at once run at 2.7x to 3.4x the speed of four times 16 (2026-11-26-h200/batch_8192,
 // 2026-11-26-h100/batch_8192).
 constexpr RingPolicy kPolicies[] = {{{"warpgroup24"}, 24, 32, 1}};
 
@@ -305,14 +305,14 @@ struct WarpgroupPlan {
   WarpgroupLayout layout;
   Kernel kernel;
 };
-// Chooses, among all numbers of lane groups that are whole warpgroups, the one whose blocks are done first, a block a
-// multiprocessor. No lane groups where nothing fits.
+// Chooses, among all numbers of lane groups that are whole warpgroups, the one whose blocks are done first, with a
+// block a multiprocessor. No lane groups where nothing fits.
 WarpgroupPlan plan_many(const RingPolicy& policy, const Code& code, datasets::Shape stored, int batch,
                         const backends::DeviceInfo& device) {
   const int token_tiles = gpu::token_tiles(batch, true);
   constexpr int64_t kAlignment = gpu::kBlockAlignment;
-  // What a tile takes beside its part of a multiprocessor's time, in those parts. (H200, 16384 x 16384, 64 tokens: a
-  // tile of 16 lane groups 40.6 us, one of 24 53.2.)
+  // A tile's time beside its part of a multiprocessor's time, in units of such parts. (H200, 16384 x 16384, 64 tokens:
+  // a tile of 16 lane groups 40.6 us, one of 24 53.2.)
   constexpr int kOwnTime = 10;
   const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, code.tile_cols);
   const int64_t slice = token_tiles == 2 ? kSliceBytes<2> : kSliceBytes<8>, slices = 2 * slice + kAlignment;

@@ -1,8 +1,8 @@
-// Products of int8 elements with one token of bf16, at the speed of products with int8 vectors. The token is made an
-// integer of four digits with signs times a power of two, once a block (gpu/row_units.h says how exact that is), and
-// matrix units multiply the bytes that lanes decode with all four digits at once. Sums are integers and exact.
-// Operations for four columns beyond the codes': 0.5 matrix products, 0.5 loads of 16 bytes; an int8 vector takes 1
-// dot product and 0.25 loads.
+// Products of int8 elements with one token of bf16, as fast as products with int8 vectors. Once a block, the token
+// becomes an integer of four signed digits times a power of two (backends/gpu/products/row_units.h says how exact that
+// is). Matrix units multiply the bytes that lanes decode with all four digits at once, and sums are exact integers.
+// Operations for four columns beyond the codes': 0.5 matrix products, 0.5 loads of 16 bytes; an int8 vector takes 1 dot
+// product and 0.25 loads.
 #include "backends/gpu/products/row_units.h"
 #include "codecs/quad_huffman/gpu/kernels.h"
 #include "codecs/quad_huffman/gpu/takes.h"
@@ -15,7 +15,7 @@ namespace {
 // Bytes after the sums of rows: the token's sums by digit, and its largest number by lane group.
 inline constexpr int kDigitFactBytes = (gpu::kDigits + kLanes) * 4;
 
-// The largest of the token's numbers' bits; all threads, which meet.
+// The bits of the token's largest number. All threads call this, and meet.
 ECMV_GPU_DEVICE uint32_t largest_number(gpu::Pointer<const uint16_t> x, int cols, int lane_groups,
                                         gpu::Pointer<uint32_t> by_group) {
   uint32_t most = 0;
@@ -34,8 +34,8 @@ ECMV_GPU_DEVICE uint32_t largest_number(gpu::Pointer<const uint16_t> x, int cols
   return static_cast<uint32_t>(LaneGroup::reduce_max(lane < lane_groups ? static_cast<int32_t>(by_group[lane]) : 0));
 }
 
-// The digits of the token's columns `cols` to shared memory, zeros past the last column, and the sum of each digit to
-// sums[digit].
+// Brings the digits of the token's columns `cols` to shared memory, with zeros past the last column, and adds each
+// digit's sum to sums[digit].
 ECMV_GPU_DEVICE void load_digits(gpu::Pointer<const uint16_t> x, const TileCols& cols, int largest_exponent,
                                  gpu::Pointer<std::byte> to, gpu::Pointer<int32_t> sums) {
   int32_t own[gpu::kDigits] = {};
@@ -74,9 +74,9 @@ ECMV_GPU_DEVICE int64_t integer_of(gpu::Pointer<const int32_t> sums, int distanc
   return integer;
 }
 
-// plan.sums: the launch's epoch, [row groups of the block, digits, 32], kDigitFactBytes; plan.inputs: the digits of
-// the share's columns. What is subtracted from all elements is multiplied with the share's columns where the block
-// has a row group's first unit. Sums of digits fit 32 bits up to 65535 columns, whose digits fit no shared memory.
+// plan.sums has the launch's epoch, [row groups of the block, digits, 32] and kDigitFactBytes; plan.inputs the digits
+// of the share's columns. The block that has a row group's first unit multiplies the offset of all elements with the
+// share's columns. Sums of digits fit 32 bits up to 65535 columns, whose digits fit no shared memory.
 template <int kSymbolCols, int kForm>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_one(Matrix matrix, BlockPlan plan, Division division,
                                                                   Hidden hidden, gpu::Pointer<const uint16_t> x,
@@ -157,7 +157,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_one(Matrix matrix,
 }
 
 // Four shares are 1 to 4 % faster at 16384 on an H200 and as much slower on an H100 (2026-11-26-h200/batch_int8,
-// 2026-11-26-h100/batch_int8); of weights of three bits they are 1.16 times as fast (2026-11-24-h200/quantised).
+// 2026-11-26-h100/batch_int8). For weights of three bits they run at 1.16x the speed (2026-11-24-h200/quantised).
 constexpr UnitsPolicy kPolicies[] = {{{{"groups32"}, 32, 32, 1}, 1, false},
                                      {{{"groups32_shares4"}, 32, 32, 1}, 4, false}};
 
@@ -194,7 +194,7 @@ std::string refuses(const backends::CompressedView& view, const backends::Device
   return plan_one(named, code, view.shape, device).plan.lane_groups == 0 ? kRefusesUnits : "";
 }
 
-// Token by token: the kernel is for one.
+// Multiplies token by token: the kernel is for one.
 struct MultiplyOne {
   Matrix matrix;
   UnitsPlan units;
@@ -209,8 +209,8 @@ struct MultiplyOne {
   }
 };
 
-// Sums are exact. What is cut from the token, 2^-29 of its largest number a column, times elements of at most 128, is
-// below n 2^-22 of the sum of its numbers: an offset of 4.
+// Sums are exact. The token loses 2^-29 of its largest number a column; times elements of at most 128 that is below n
+// 2^-22 of the sum of its numbers: an offset of 4.
 backends::BoundKernel bind(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   const Code code = code_of(view);

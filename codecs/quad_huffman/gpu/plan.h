@@ -1,5 +1,4 @@
-// Host side of every kernel: what a matrix is on the device, and how its table, rings and x share a block's shared
-// memory.
+// Host side of every kernel: a matrix on the device, and how its table, rings and x share a block's shared memory.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +50,7 @@ inline Matrix matrix_of(const backends::CompressedView& view, const Code& code) 
           .column_tiles = static_cast<int>(column_tiles(stored.cols, code.tile_cols))};
 }
 
-// Whether the elements are bf16 or f8; those products are `matmul`.
+// Says whether the elements are bf16 or f8; their products are `matmul`.
 inline bool has_floats(const backends::CompressedView& view) { return view.type != datasets::ElementType::i8; }
 
 // Lane groups a block, copies of the table at most, blocks that are to fit on a multiprocessor.
@@ -59,14 +58,14 @@ struct RingPolicy : backends::Policy {
   int lane_groups, copies, blocks;
 };
 
-// Shared memory that every block needs besides its own.
+// Shared memory that the system takes of every block.
 inline constexpr int64_t kSystemBytes = 1024;
 
 inline int64_t bytes_of_block(int64_t shared_bytes, const RingPolicy& policy) {
   return (shared_bytes + kSystemBytes) / policy.blocks - kSystemBytes;
 }
 
-// What a kernel keeps of x in shared memory. Sums of floats are each lane group's own.
+// The form of x in shared memory; none if a kernel keeps it elsewhere. Each lane group has its own sums of floats.
 enum class InputType { none, int8, float32 };
 constexpr int bytes_of_column(InputType inputs) {
   switch (inputs) {
@@ -77,8 +76,8 @@ constexpr int bytes_of_column(InputType inputs) {
   return 0;
 }
 
-// Gives the table as many copies as fit into `bytes`, a power of two, `most` at most; rings follow it. False if not
-// even one fits. A kernel may have several tables. Two codes and Table's shift fit a window of 32 bits.
+// Gives the table as many copies as fit into `bytes`, a power of two, at most `most`; rings follow it. Returns false if
+// not even one fits. A kernel may have several tables. Two codes and Table's shift fit a window of 32 bits.
 inline bool place_table(BlockPlan& plan, const Code& code, int most, int64_t bytes, int tables = 1) {
   for (int copies = most; copies >= 1; copies /= 2) {
     const int64_t table = tables * (int64_t{4} << code.table_bits) * copies;
@@ -94,14 +93,14 @@ inline bool place_table(BlockPlan& plan, const Code& code, int most, int64_t byt
 
 inline Hidden hidden_of(const BlockPlan& plan) { return {.ring_bits = kRingBits + 2 + plan.copy_shift}; }
 
-// As many lane groups share rows as there are tiles for; a block's are a multiple of them.
+// As many lane groups share rows as there are tiles for, and a block has a multiple of that.
 inline int lane_groups_of_rows(int lane_groups, int64_t tiles) {
   int of_rows = 1;
   while (of_rows * 2 <= lane_groups && of_rows < tiles && lane_groups % (of_rows * 2) == 0) of_rows *= 2;
   return of_rows;
 }
 
-// 0 lane groups if table, rings and x of not even two fit. `own_bytes` are more of each lane group, in place of x.
+// 0 lane groups where not even two fit with their rings, table and x. Each has `own_bytes` more, in place of x.
 inline BlockPlan plan_of(const RingPolicy& policy, const Code& code, datasets::Shape matrix, InputType inputs,
                          int64_t block_bytes, int64_t own_bytes = 0) {
   const int64_t shared_bytes = bytes_of_block(block_bytes, policy);

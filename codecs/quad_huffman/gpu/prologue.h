@@ -1,5 +1,4 @@
-// What a thread block of the product kernels has in shared memory besides its lane groups' rings: copies of the
-// table, sums of rows, and x.
+// A thread block's shared memory besides its lane groups' rings: copies of the table, sums of rows, and x.
 #pragma once
 
 #include "backends/gpu/products/int8_inputs.h"
@@ -14,16 +13,16 @@ struct Matrix {
   int entries;          // 2^T
   bool exponent_quads;  // whether entries are made exponent_quads() in shared memory
   int lowest;
-  // For symbols of eight exponents: what products put in place of `lowest`, where numbers of bf16 have their
-  // exponents, and the power of two that products are to be multiplied by in return.
+  // Symbols of eight exponents: the value that takes the place of `lowest` in products, where numbers of bf16 have
+  // their exponents, and the power of two that multiplies products in return.
   uint32_t base;
   int power;
   int64_t row_groups;
-  int64_t rows;            // of the matrix
-  int cols, column_tiles;  // of the stored matrix
+  int64_t rows;            // the matrix's
+  int cols, column_tiles;  // the stored matrix's
 };
 
-// The columns of some column tiles: up to the matrix's last one, and as many as there are codes for.
+// The columns of some column tiles: those up to the matrix's last one, and those that have codes.
 struct TileCols {
   int first, end, stored;
 };
@@ -33,13 +32,13 @@ ECMV_GPU_DEVICE TileCols cols_of_tiles(const Matrix& matrix, int first_tile, int
   return {first, matrix.cols, left < all ? left : all};
 }
 
-// Where things lie in a block's shared memory, in bytes from its beginning, where the table is.
+// Places in a block's shared memory, in bytes from its beginning, where the table is.
 struct BlockPlan {
-  int copies = 0, copy_shift = 0;                // of the table
-  int lane_groups = 0, lane_groups_of_rows = 0;  // of a block; those that share rows
-  int rings = 0, sums = 0, inputs = 0;           // the lane groups' rings; sums of rows and, after them, that of x; x
+  int copies = 0, copy_shift = 0;                // the table's
+  int lane_groups = 0, lane_groups_of_rows = 0;  // a block's; how many share rows
+  int rings = 0, sums = 0, inputs = 0;           // the lane groups' rings; sums of rows, then the sum of x; x
   int bytes = 0;
-  int table_bits = 0, own_bytes = 0;  // of a chain: the most; of a lane group
+  int table_bits = 0, own_bytes = 0;  // a chain's most; a lane group's
 };
 
 // Threads that fill a table together: all of a block, or some.
@@ -48,14 +47,14 @@ struct Threads {
 };
 ECMV_GPU_DEVICE Threads all_threads() { return {gpu::thread_index(), gpu::block_size()}; }
 
-// The entries of which this thread stores copies, the first kCount of them. There are a power of two entries, and
-// threads beyond that many share the work on one. Loaded before anything that has to be waited for, as a kernel
-// begins, they cost no time of their own.
+// The entries that this thread copies, the first kCount of them. The number of entries is a power of two; threads
+// beyond that many share the work on one. A kernel loads them as it begins, before anything that it has to wait for, so
+// they cost no time of their own.
 template <int kCount>
 struct OwnEntries {
   uint32_t entry[kCount];
 
-  // What depends on all of them.
+  // A value that depends on all of them.
   ECMV_GPU_DEVICE uint32_t all() const {
     uint32_t all = 0;
     ECMV_GPU_UNROLL
@@ -75,12 +74,12 @@ ECMV_GPU_DEVICE OwnEntries<kCount> load_own_entries(const Matrix& matrix, Thread
   return own;
 }
 
-// Makes the copies of the table at `table` in shared memory; `own` is this thread's load_own_entries(matrix). They
-// are stored 16 bytes at a time, and each eight lanes' to different banks. (H200, d = 16384, 32 copies: a load a word
-// 56.4 us a layer; entries handed from lane to lane so that copies are stored line by line 52.8. In chain_ahead,
-// where it is a larger part, that took 2200 clocks a layer of d = 4096, and this takes 1400. Without the divisions
-// that nvcc makes of `/ entries` and of loops over threads that it unrolls, matvec has 5.80 T elements/s instead of
-// 5.69 at d = 8192.)
+// Makes the copies of the table at `table` in shared memory; `own` is this thread's load_own_entries(matrix). Stores 16
+// bytes at a time, those of eight lanes to different banks. (H200, d = 16384, 32 copies: loaded word by word 56.4 us a
+// layer; entries handed from lane to lane, so that copies are stored line by line, 52.8. In chain.cu, where the table
+// is a larger part of the time, the second way took 2200 clocks a layer of d = 4096 and this way takes 1400. nvcc
+// divides for `/ entries` and for loops over threads that it unrolls; without these divisions matvec runs at 5.80 T
+// elements/s instead of 5.69 at d = 8192.)
 template <int kCount>
 ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const BlockPlan& plan, OwnEntries<kCount> own,
                                 Threads threads = all_threads(), gpu::Pointer<std::byte> table = gpu::shared_memory()) {
@@ -110,7 +109,7 @@ ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const BlockPlan& plan, Own
   }
 }
 
-// This lane's copy.
+// Selects this lane's copy.
 ECMV_GPU_DEVICE Table table_of(const Matrix& matrix, const BlockPlan& plan,
                                gpu::Pointer<std::byte> table = gpu::shared_memory()) {
   constexpr int kEntryBytes = 4;

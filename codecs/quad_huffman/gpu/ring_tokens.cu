@@ -1,7 +1,7 @@
-// Products of bf16 and f8 elements with one or two tokens of bf16: as the product with a token of float32
-// (tile/floats.h), but by matrix units, for which a lane decodes an operand as it is (gpu/row_units.h). Of the
-// 17 operations for four columns that elements, numbers, products and x take there, 9 are left: 8 join elements, 0.5
-// matrix products, 0.5 loads of x.
+// Products of bf16 and f8 elements with one or two tokens of bf16. As with a token of float32 (tile/floats.h), but
+// matrix units multiply, and a lane decodes an operand as it is (backends/gpu/products/row_units.h). Elements, numbers,
+// products and x take 17 operations for four columns there and 9 here: 8 join elements, 0.5 matrix products, 0.5 loads
+// of x.
 #include <algorithm>
 
 #include "codecs/quad_huffman/gpu/kernels.h"
@@ -13,14 +13,13 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-// Tokens at a time: what one pair of shared memory holds.
+// Tokens at a time: a pair in shared memory.
 inline constexpr int kRingTokens = 2;
 
 inline constexpr int kRingSums = kRingTokens * kLanes;
 
-// Scales the pair of tokens that load_few_tokens() has brought to `inputs`, each thread the columns that it has
-// brought, by token_shift(), and notes that in shifts[kRingTokens]. `largest`: [kRingTokens, kLanes] words of shared
-// memory.
+// Scales the pair of tokens that load_few_tokens() brought to `inputs`: each thread scales the columns that it brought,
+// by token_shift(), which is noted in shifts[kRingTokens]. `largest`: [kRingTokens, kLanes] words of shared memory.
 ECMV_GPU_DEVICE void scale_pair(const TileCols& cols, int lane_groups, gpu::Pointer<std::byte> inputs,
                                 gpu::Pointer<uint32_t> largest, gpu::Pointer<uint32_t> shifts) {
   const int lane = LaneGroup::lane();
@@ -60,7 +59,7 @@ ECMV_GPU_DEVICE void scale_pair(const TileCols& cols, int lane_groups, gpu::Poin
   });
 }
 
-// plan.sums: the launch's epoch, of f8 the tokens' shifts, and [slots of BlockUnits, kRingSums]; plan.inputs: the
+// plan.sums has the launch's epoch, for f8 the tokens' shifts, and [slots of BlockUnits, kRingSums]; plan.inputs the
 // share's columns of the pair of tokens.
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_pair(Matrix matrix, BlockPlan plan, Division division,
@@ -94,7 +93,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_pair(Matrix matrix
 
   const Table table = table_of(matrix, plan);
   const uint32_t lowest = in_both_halves(matrix.lowest);
-  // Lanes from 16 on have the sums of a second pair, which is not there.
+  // Lanes from 16 on have sums of a second pair, which does not exist.
   const bool has_sums = lane < 16, reads = has_sums && gpu::reads_tokens();
   gpu::uint4 operand{};  // stays zero in lanes that read no tokens
   float products[1][4] = {};
@@ -141,15 +140,15 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_pair(Matrix matrix
   }
 }
 
-// Row groups that are divided among blocks are 1.16 times as fast at 18944 x 3584, whose 592 leave the fifth round of
-// 132 multiprocessors half empty, and up to 3 % slower where they come out even (H200: 4096 x 12288, 5760 x 2880,
-// 8192 x 8192).
+// Row groups divided among blocks run at 1.16x the speed at 18944 x 3584, whose 592 row groups leave the fifth round of
+// 132 multiprocessors half empty, and up to 3 % slower where they come out even (H200: 4096 x 12288, 5760 x 2880, 8192
+// x 8192).
 constexpr UnitsPolicy kPolicies[] = {
     {{{"groups32"}, 32, 32, 1}, 1, false},
     {{{"groups32_split"}, 32, 32, 1}, 1, true},
 #ifdef ECMV_SEARCH
-    // 1.11 times as fast at 8192 x 28672, whose columns leave one share no room for copies of the table
-    // (2026-11-25-h200/batch_llm), and 1.04 times at 5760 x 2880. Fragments are as fast or faster at both.
+    // 1.11x the speed at 8192 x 28672, whose columns leave one share no room for copies of the table
+    // (2026-11-25-h200/batch_llm), and 1.04x at 5760 x 2880. Fragments are as fast or faster at both.
     {{{"groups32_shares4"}, 32, 32, 1}, 4, false},
     {{{"groups16_fit2"}, 16, 32, 2}, 1, false},
 #endif
@@ -172,7 +171,7 @@ Kernel kernel_of(const Code& code) {
   });
 }
 
-// Whether whole row groups leave a tenth of the multiprocessors' time unused.
+// Says whether whole row groups leave a tenth of the multiprocessors' time unused.
 std::string_view choose(const backends::CompressedView& view, const backends::DeviceInfo& device, int) {
   const int64_t groups = row_groups(view.shape.rows),
                 rounds = (groups + device.compute_units - 1) / device.compute_units;
@@ -190,7 +189,7 @@ std::string refuses(const backends::CompressedView& view, const backends::Device
   return refuses_patches(view);
 }
 
-// A pair of tokens after the other.
+// Multiplies one pair of tokens after the other.
 struct MultiplyPairs {
   Matrix matrix;
   UnitsPlan units;
@@ -204,7 +203,7 @@ struct MultiplyPairs {
   }
 };
 
-// Numbers are added up tile by tile at most, and block by block.
+// Sums grow tile by tile at most, and block by block.
 backends::BoundKernel bind(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   const Code code = code_of(view);

@@ -1,6 +1,6 @@
-// Products of strips (strips.h) with one vector of int8. A lane keeps the 32 elements of x that it needs in
-// registers, and decodes row after row of them; a row's sums are added up over the lanes by one operation. So x costs
-// shared memory no time, where lanes that own rows load 8 bytes of it for each 8 columns.
+// Products of strips (format/layout.h) with one vector of int8. A lane keeps the 32 elements of x that it needs in
+// registers and decodes row after row; one operation adds a row's sums over the lanes. So x costs no time of shared
+// memory, where lanes that own rows load 8 bytes of it for each 8 columns.
 #include "backends/gpu/products/requantise.h"
 #include "codecs/quad_huffman/gpu/kernels.h"
 #include "codecs/quad_huffman/gpu/takes.h"
@@ -11,10 +11,10 @@ namespace {
 // Rows of the matrix in a tile of so many stored columns.
 ECMV_GPU_BOTH constexpr int strip_rows(int tile_cols) { return tile_cols / kLaneCols; }
 
-// Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory from the strip's first
-// column on, to `sums` of its rows, which other lane groups add to as well. `own_sums` [tile rows] are this lane
-// group's: what it has of a row is stored there by one lane and added at the end. (To add it at once, nvcc makes
-// eight instructions a row to add up what lanes of a warp add to one number.)
+// Multiplies the tile that `tile` has begun with x, at `inputs` in shared memory from the strip's first column on, and
+// adds to `sums` of its rows, as other lane groups do. One lane stores a row's total to `own_sums` [tile rows], and the
+// totals are added at the end. (Added at once, nvcc makes eight instructions a row to add up what lanes of a warp add
+// to one number.)
 template <typename TileOf>
 ECMV_GPU_DEVICE void multiply_strip(TileOf& tile, const Table& table, gpu::Pointer<const std::byte> inputs,
                                     gpu::Pointer<int32_t> sums, gpu::Pointer<int32_t> own_sums) {
@@ -51,10 +51,10 @@ ECMV_GPU_DEVICE void multiply_strip(TileOf& tile, const Table& table, gpu::Point
 template <int kRotates>
 inline constexpr LaneForm kStripForm{.early = gpu::kMovesLoads, .placed = true, .rotates = kRotates};
 
-// What the host knows of a launch, so that no registers hold it.
+// What the host works out for a launch, to spare registers.
 struct StripsPlan {
   BlockPlan block;
-  int cols;         // of the matrix
+  int cols;         // the matrix's
   int tile_rows;    // rows of the matrix that a tile has
   int parts;        // tiles of a strip that a block works on at once
   int strips_bits;  // log2 of the lane groups that share rows
@@ -109,7 +109,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_strips(Matrix matr
   }
 }
 
-// `matrix` is the shape of the matrix; 0 lane groups if table, rings and x of not even two fit.
+// `matrix` is the shape of the matrix; 0 lane groups where not even two fit with their rings, table and x.
 StripsPlan plan_strips(const RingPolicy& policy, const Code& code, datasets::Shape matrix, int64_t block_bytes) {
   const int64_t shared_bytes = bytes_of_block(block_bytes, policy), strips = row_groups(strips_shape(matrix).rows),
                 inputs = strips * kStripCols;
@@ -133,7 +133,7 @@ StripsPlan plan_strips(const RingPolicy& policy, const Code& code, datasets::Sha
   return {};
 }
 
-// Two blocks on a multiprocessor are 1.13 to 1.21 times as fast at 5120 (H100), and 0.84 to 1.01 times at 16384
+// Two blocks on a multiprocessor run at 1.13x to 1.21x the speed at 5120 (H100), and at 0.84x to 1.01x at 16384
 // (2026-11-26-h100/low_rates, 2026-11-27-h200/low_rates).
 constexpr RingPolicy kPolicies[] = {{{"groups32"}, 32, 32, 1}, {{"groups16_fit2"}, 16, 8, 2}};
 
@@ -151,8 +151,8 @@ std::string refuses(const backends::CompressedView& view, const backends::Device
 
 using Kernel = void (*)(Matrix, StripsPlan, Hidden, gpu::Pointer<const int8_t>, gpu::Epilogue);
 
-// Windows of two symbols: strips are for low rates, which want large tables. Rotated symbols have tables of 8 copies
-// where they fit, 2 otherwise; beyond one raw bit they are the fastest at nothing.
+// Windows have two symbols, because strips are for low rates, which want large tables. Rotated symbols have tables of 8
+// copies where they fit, 2 otherwise; beyond one raw bit rotated symbols win nothing.
 template <int kForm>
 Kernel kernel_of(const Code& code, int copies) {
   if constexpr (is_folded(kForm)) {

@@ -1,4 +1,4 @@
-// What kernels take: the layout and the elements of a matrix, and the kernel's instance for its code.
+// What kernels refuse by layout and elements, and which instance of a kernel a code gets.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ enum class Elements { any, int8, floats };
 inline constexpr const char* kRefusesSharedMemory =
     "The table, the rings of two lane groups and the inputs do not fit the shared memory of a thread block.";
 
-// Why a kernel for one layout and for such elements does not take a matrix; "" if it does.
+// Says why a kernel for one layout and for such elements does not take a matrix; "" if it does.
 inline std::string refuses_matrix(const backends::CompressedView& matrix, Layout layout, Elements elements) {
   if (is_plain(matrix)) return kRefusesPlain;
   if (header_of(matrix).layout != layout) {
@@ -32,9 +32,9 @@ inline std::string refuses_empty(const backends::CompressedView& matrix) {
 template <int kValue>
 using Constant = std::integral_constant<int, kValue>;
 
-// Codes that settings for speed choose and the published configurations name. They have kernels for windows of three
-// symbols, which tables of at most 2^10 entries allow, and, with symbols of 2 columns, for 16 lane groups. All other
-// codes have one kernel a product: each template argument more would be compiled for all of them.
+// Codes that settings for speed choose and that published configurations name. They have kernels for windows of three
+// symbols, which need tables of at most 2^10 entries, and with symbols of 2 columns for 16 lane groups. All other codes
+// have one kernel a product, because every further template argument is compiled for all of them.
 constexpr bool is_chosen_code(int symbol_cols, int form) {
   switch (symbol_cols) {
     case 2: return form == 1 || form == 2;
@@ -43,9 +43,9 @@ constexpr bool is_chosen_code(int symbol_cols, int form) {
   }
 }
 
-// f(columns of a symbol, form, symbols a window), all constants, for a code of int8 elements: the kernel, a pointer
-// of one type for all. kShortWindows(columns of a symbol, form): whether there is a kernel for windows of three
-// symbols.
+// Calls f(columns of a symbol, form, symbols a window), all constants, for a code of int8 elements. f returns the
+// kernel, a pointer of one type for all. kShortWindows(columns of a symbol, form) says whether there is a kernel for
+// windows of three symbols.
 template <bool (*kShortWindows)(int, int) = is_chosen_code, typename F>
 auto for_code(const Code& code, F f) {
   using Kernel = decltype(f(Constant<4>{}, Constant<0>{}, Constant<2>{}));
@@ -89,8 +89,7 @@ auto for_float_code(const Code& code, F f) {
   return code.symbol_cols == 2 ? for_window(Constant<2>{}) : for_window(Constant<4>{});
 }
 
-// f8 has an instance for the most lane groups alone: it holds half of bf16's raw words, which fit the fewer
-// registers.
+// f8 has only the instance for the most lane groups: its raw words are half of bf16's and fit the fewer registers.
 constexpr int most_threads(int form, int threads) { return is_f8(form) ? 32 * kLanes : threads; }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

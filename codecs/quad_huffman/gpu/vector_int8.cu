@@ -1,13 +1,14 @@
-// The fast path: products of int8 elements with one vector of int8. A lane group of 32 decodes a tile, a lane a row
-// of it. The codes of a tile come through a ring of lines in shared memory, filled by asynchronous copies as the
-// tile's schedule says, so that the decoder keeps nothing but a bit position; a window of 32 bits of the ring serves
-// 2 or 3 symbols, and three words of it are two windows. All words of a lane lie in its own bank, and the table has
-// up to 32 copies, lane l reading copy l, so that lanes never wait for each other. Raw bits go straight to registers,
-// a segment ahead. x is in shared memory as a whole. Patches are added to the sums there before the codes are
-// multiplied. The lane groups of a block share rows: each has some of their column tiles.
+// The fast path: int8 elements times one vector of int8. A lane group of 32 decodes a tile, each lane a row.
 //
-// To read it: tile/lanes.h decodes, tile/cells.h makes bytes of entries and raw bits, prologue.h fills the table,
-// plan.h divides shared memory.
+// Codes pass a ring of lines in shared memory. Asynchronous copies fill it as the tile's schedule says, so the decoder
+// keeps nothing but a bit position. A window of 32 bits serves 2 or 3 symbols, and three words of the ring make two
+// windows. All words of a lane lie in its own bank, and the table has up to 32 copies, lane l reading copy l, so lanes
+// never wait for each other. Raw bits go straight to registers, a segment ahead. All of x is in shared memory. Patches
+// are added to the sums there before the codes are multiplied. The lane groups of a block share rows; each takes some
+// of their column tiles.
+//
+// Read tile/lanes.h for decoding, tile/cells.h for bytes from entries and raw bits, prologue.h for the table, plan.h
+// for the division of shared memory.
 #include "backends/gpu/products/requantise.h"
 #include "codecs/quad_huffman/gpu/kernels.h"
 #include "codecs/quad_huffman/gpu/takes.h"
@@ -15,7 +16,7 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-// Adds the products of the tile that `tile` has begun, with x at `inputs` in shared memory, to the sums of its rows.
+// Multiplies the tile that `tile` has begun with x, at `inputs` in shared memory, and adds to the sums of its rows.
 template <typename TileOf>
 ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table& table, gpu::Pointer<const std::byte> inputs,
                                    gpu::Pointer<int32_t> sums) {
@@ -48,9 +49,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Bloc
   int column = group < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
   gpu::let_next_begin();
   const auto own_entries = load_own_entries<4>(matrix);
-  // The second segment's codes are asked for, too: a block that begins a layer ahead then waits for the vector.
-  // (H200, 8192 x 8192, two blocks a multiprocessor: 1.7 % less time. Strips, whose blocks do not begin ahead, took
-  // 1.2 % more.)
+  // Asks for the second segment's codes, too: a block that begins a layer ahead then waits only for the vector. (H200,
+  // 8192 x 8192, two blocks a multiprocessor: 1.7 % less time. Strips, whose blocks do not begin ahead, took 1.2 %
+  // more.)
   if (column < matrix.column_tiles)
     tile.template begin<false, true>(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
   fill_table(matrix, plan, own_entries);
@@ -76,14 +77,13 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Bloc
   }
 }
 
-// Where each wins (H200 and H100; published records, and the shapes of models):
-//   groups32       4096, and 16384 where groups16_fit2 has room for few copies of the table or none: 1.2 times as
-//                  fast with 2^13 entries (2026-11-27-h200/low_rates), up to 1.19 times with symbols of 2 and 4
-//                  columns (2026-11-25-h200/beat_int8_wide)
-//   groups16_fit2  in between: 1.10 to 1.26 times as fast at 5120 and 7168, up to 1.16 times at 8192
-//                  (2026-11-27-h200/beat_int8_8192)
-//   groups16       symbols of 2 columns at 4096: 1.08 to 1.18 times as fast (2026-11-25-h100/beat_int8); with 32 lane
-//                  groups a block half of the multiprocessors have no rows
+// Where each policy wins (H200 and H100; published records, and the shapes of models):
+//   groups32       4096, and 16384 where groups16_fit2 has room for few copies of the table or none: 1.2x the speed
+//                  with 2^13 entries (2026-11-27-h200/low_rates), up to 1.19x with symbols of 2 and 4 columns
+//                  (2026-11-25-h200/beat_int8_wide)
+//   groups16_fit2  in between: 1.10x to 1.26x at 5120 and 7168, up to 1.16x at 8192 (2026-11-27-h200/beat_int8_8192)
+//   groups16       symbols of 2 columns at 4096: 1.08x to 1.18x (2026-11-25-h100/beat_int8); with 32 lane groups a
+//                  block half of the multiprocessors have no rows
 constexpr RingPolicy kPolicies[] = {
     {{"groups32"}, 32, 32, 1}, {{"groups16_fit2"}, 16, 8, 2}, {{"groups16"}, 16, 32, 1}};
 constexpr const RingPolicy &kGroups32 = kPolicies[0], &kGroups16Fit2 = kPolicies[1], &kGroups16 = kPolicies[2];
@@ -93,7 +93,7 @@ BlockPlan plan_vector(const RingPolicy& policy, const Code& code, datasets::Shap
   return plan_of(policy, code, shape, InputType::int8, device.shared_bytes);
 }
 
-// Whether all row groups have a multiprocessor of their own.
+// Says whether every row group has a multiprocessor of its own.
 bool is_one_round(const backends::CompressedView& view, const backends::DeviceInfo& device) {
   return row_groups(view.shape.rows) <= device.compute_units;
 }

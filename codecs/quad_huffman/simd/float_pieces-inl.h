@@ -1,5 +1,5 @@
-// From entries to elements of bf16 and f8: 32 columns of a row, eight quads, get their exponents from entries (of bf16
-// and a plane of raw bits), and their signs and mantissas as bytes (of f8: nibbles). Per-target header.
+// From entries to elements of bf16 and f8. 32 columns of a row, eight quads, get their exponents from entries (bf16:
+// and a plane of raw bits), and their signs and mantissas as bytes (f8: nibbles). Per-target header.
 #if defined(ECMV_CODECS_QUAD_HUFFMAN_FLOAT_PIECES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_CODECS_QUAD_HUFFMAN_FLOAT_PIECES_INL_H_
 #undef ECMV_CODECS_QUAD_HUFFMAN_FLOAT_PIECES_INL_H_
@@ -29,7 +29,7 @@ static_assert(kLeastF8SymbolCols == kFloatCols);
 // Raw words of a segment and lane.
 inline constexpr int float_words(Form form) { return kFloatGroups * form.raw_bits; }
 
-// A segment's raw words, one lane's after the other's: its units of two words lie lane by lane.
+// A segment's raw words, one lane after the other; in memory its units of two words lie lane by lane.
 using FloatWords = std::array<std::array<uint32_t, segment_cols(8) / 32 * kMostPlaneWords>, kWalkLanes>;
 template <Form kForm>
 HWY_INLINE void CopyFloatWords(const uint8_t* HWY_RESTRICT raw, FloatWords& words) {
@@ -45,8 +45,8 @@ HWY_INLINE void CopyFloatWords(const uint8_t* HWY_RESTRICT raw, FloatWords& word
     }
 }
 
-// Exponents are lowest + 2 h + r. Their upper seven bits and their lowest one go to different bytes, so they are made
-// apart: with an odd `lowest`, r = 1 carries.
+// Exponents are lowest + 2 h + r. Their upper seven bits and their lowest one go to different bytes, so they are
+// computed separately: with an odd `lowest`, r = 1 carries.
 struct FloatOrigin {
   V8 upper, odd;  // lowest / 2; all ones where it is odd
 };
@@ -62,13 +62,13 @@ HWY_INLINE V8 HighsOf(const uint32_t* HWY_RESTRICT entries) {
   alignas(32) static constexpr uint8_t kHighs[32] = {2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15,
                                                      2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15};
   const V8 quads = hn::BitCast(d8, hn::LoadU(D32(), entries));
-  // A byte twice: the lower one keeps its low nibble, of the upper one the high nibble comes down.
+  // Takes a byte twice: the first keeps its low nibble, the second moves its high nibble down.
   const auto twice = hn::BitCast(d16, hn::TableLookupBytes(quads, hn::Load(d8, kHighs)));
   return hn::BitCast(
       d8, hn::Or(hn::And(twice, hn::Set(d16, 0x000f)), hn::And(hn::ShiftRight<4>(twice), hn::Set(d16, 0x0f00))));
 }
 
-// All ones in bytes whose raw bit is set: of the quads of `part` by the group's plane of one bit.
+// All ones in bytes whose raw bit is set, for the quads of `part` and the group's plane of one bit.
 HWY_INLINE V8 RawOf(V8 plane, int part) {
   const D8 d8;
   alignas(32) static constexpr uint8_t kBits[32] = {1,  1,  1,  1,  2,  2,  2,  2,  4,  4,  4,  4,  8,   8,   8,   8,
@@ -77,7 +77,7 @@ HWY_INLINE V8 RawOf(V8 plane, int part) {
   return hn::VecFromMask(d8, hn::Eq(hn::And(plane, bits), bits));
 }
 
-// Bytes of two vectors in turn.
+// Stores the bytes of two vectors in turn.
 HWY_INLINE void StoreInterleaved(V8 first, V8 second, uint8_t* HWY_RESTRICT to) {
   const D8 d8;
   const V8 lower_half = hn::InterleaveLower(d8, first, second), upper_half = hn::InterleaveUpper(d8, first, second);
@@ -90,7 +90,7 @@ HWY_INLINE void StoreInterleaved(V8 first, V8 second, uint8_t* HWY_RESTRICT to) 
   }
 }
 
-// 32 columns: entries[8], words[9].
+// Makes 32 columns from entries[8] and words[9].
 HWY_INLINE void FloatGroup(const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words,
                            const FloatOrigin& origin, uint16_t* HWY_RESTRICT decoded) {
   const D8 d8;
@@ -108,8 +108,8 @@ HWY_INLINE void FloatGroup(const uint32_t* HWY_RESTRICT entries, const uint32_t*
   }
 }
 
-// f8, 32 columns: entries[8], words[5]. Columns 0 and 1 of four have what they have in high nibbles, 2 and 3 in low
-// ones.
+// Makes 32 columns of f8 from entries[8] and words[5]. Columns 0 and 1 of four have their bits in high nibbles, 2 and 3
+// in low ones.
 HWY_INLINE void F8Group(const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words, V8 lowest,
                         uint8_t* HWY_RESTRICT decoded) {
   struct Bytes {
@@ -145,10 +145,10 @@ HWY_INLINE void F8Group(const uint32_t* HWY_RESTRICT entries, const uint32_t* HW
   }
 }
 
-// Symbols of eight exponents: 64 columns of a row from 8 entries and their raw words, which have signs and mantissas
-// where a bf16 has them, rotated as exponents are (FORMAT.md).
+// Symbols of eight exponents: 64 columns of a row from 8 entries and their raw words. Signs and mantissas lie where a
+// bf16 has them, rotated as exponents are (FORMAT.md).
 
-// A segment's raw words, one lane's after the other's: its units of four words lie lane by lane.
+// A segment's raw words, one lane after the other; in memory its units of four words lie lane by lane.
 template <Form kForm>
 HWY_INLINE void CopyEightsWords(const uint8_t* HWY_RESTRICT raw, FloatWords& words) {
   static_assert(raw_unit_words(8, kForm) == 4);
@@ -158,8 +158,8 @@ HWY_INLINE void CopyEightsWords(const uint8_t* HWY_RESTRICT raw, FloatWords& wor
       hn::StoreU(hn::LoadU(d, reinterpret_cast<const uint32_t*>(raw) + 4 * lane), d, words[lane].data() + 4 * unit);
 }
 
-// Where bytes come from, of 32 columns. Raw bits of exponents: of the words of two eights each, rotated left by one
-// bit so that each has a nibble of its own; f8: mantissas and signs, nibbles too; bf16: the same of 16 columns, bytes.
+// Sources of the bytes of 32 columns. Raw bits of exponents: the words of two eights each, rotated left by one bit so
+// that each has a nibble of its own; f8: nibbles of mantissas and signs; bf16: bytes of 16 columns.
 struct EightsBytes {
   alignas(32) uint8_t of_raw[32], is_high_raw[32], of_mantissa[32], of_sign[32], is_high[32];
 };
@@ -222,7 +222,7 @@ HWY_INLINE void EightsPart(V8 high, const uint32_t* HWY_RESTRICT words, V8 raw_w
   }
 }
 
-// 64 columns: entries[8] and the words of two groups.
+// Makes 64 columns from entries[8] and the words of two groups.
 template <Form kForm, class Element>
 HWY_INLINE void EightsPiece(const uint32_t* HWY_RESTRICT entries, const uint32_t* HWY_RESTRICT words, V8 lowest,
                             Element* HWY_RESTRICT decoded) {

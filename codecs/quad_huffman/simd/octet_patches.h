@@ -1,5 +1,5 @@
-// The patches of a tile by which eight rows they are for, so that they can be applied while those are decoded. Within
-// eight rows the order by columns stays.
+// Sorts the patches of a tile by octets, eight rows, so that they can be applied while those are decoded. Within an
+// octet the order by columns stays.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace ecmv::codecs::quad_huffman {
 
 struct DecodePolicy : backends::Policy {
-  bool past_caches;  // what is decoded is not read soon: patches are applied in a buffer
+  bool past_caches;  // results are not read soon: patches are applied in a buffer
 };
 inline constexpr DecodePolicy kDecodePolicies[] = {{{"past_caches"}, true}, {{"through_caches"}, false}};
 
@@ -19,7 +19,7 @@ struct OctetPatches {
   static constexpr int kCapacity = 4096;
   struct OfOctet {
     int count = 0;
-    // A patch as it is stored; bit 16: in the tile's right half.
+    // A patch as it is stored; bit 16: it is in the tile's right half.
     std::array<uint32_t, kCapacity> patches;
     int row(int i) const { return static_cast<int>(patches[i] % 8); }
     int64_t col(int i) const { return patches[i] / kLanes % kPatchCols | (patches[i] >> 16) * kPatchCols; }
@@ -27,7 +27,7 @@ struct OctetPatches {
   };
   std::array<OfOctet, kLanes / 8> of_octet;
 
-  // False if there are more than fit; they then must be applied to what was decoded.
+  // Returns false if not all fit. Then they must be applied to the decoded elements.
   bool sort(const Stored& stored, int64_t tile) {
     for (OfOctet& octet : of_octet) octet.count = 0;
     const TileIndex index = stored.tile(tile);

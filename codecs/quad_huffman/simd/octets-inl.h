@@ -1,4 +1,4 @@
-// Eight rows of a tile: their words are copied together, a walk of scalar look-ups gives some segments' entries
+// Eight rows of a tile. Their words are copied together, a walk of scalar look-ups makes some segments' entries
 // (walk.h), and a function that the launch names stores or multiplies them. Per-target header.
 #if defined(ECMV_CODECS_QUAD_HUFFMAN_OCTETS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_CODECS_QUAD_HUFFMAN_OCTETS_INL_H_
@@ -26,7 +26,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ecmv::codecs::quad_huffman::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Columns of lanes [first_lane, + kWalkLanes) of a tile's lines, word after word of each lane.
+// Copies columns of lanes [first_lane, + kWalkLanes) of a tile's lines, word after word of each lane.
 HWY_INLINE void CopyWords(const TileCodes& tile, int first_lane, Walkers& walkers) {
   const uint8_t* HWY_RESTRICT codes = tile.full();
   const int64_t lines = tile.full_lines();
@@ -57,14 +57,14 @@ HWY_INLINE void CopyWords(const TileCodes& tile, int first_lane, Walkers& walker
     for (int lane = 0; lane < kWalkLanes; ++lane) {
       static constexpr uint32_t kNone = 0;
       const uint32_t there = mask >> (first_lane + lane) & 1;
-      // A choice of addresses: which lanes have a word is for no branch predictor.
+      // Chooses an address without a branch, because no predictor knows which lanes have a word.
       std::memcpy(walkers.words[lane].data() + 4 * line, there ? next : reinterpret_cast<const uint8_t*>(&kNone), 4);
       next += 4 * there;
     }
   }
 }
 
-// On its own, so that eight windows, table, mask and output share the registers with nothing else.
+// A function of its own, so that eight windows, table, mask and output share the registers with nothing else.
 template <int kTakes>
 HWY_NOINLINE void Walk(Walkers& walkers, const uint32_t* HWY_RESTRICT table, uint64_t mask, int symbols,
                        std::array<uint32_t, kChunkSymbols>* HWY_RESTRICT entries) {
@@ -75,12 +75,12 @@ struct Scratch {
   Walkers walkers;
   alignas(64) std::array<std::array<uint32_t, kChunkSymbols>, kWalkLanes> entries;
   alignas(64) std::array<int8_t, kMostSegmentCols> last_cols;
-  // acc of the rows of the eight lanes between their chunks.
+  // Sums of the rows of the eight lanes between their chunks.
   alignas(64) std::array<std::array<int32_t, 8>, kWalkLanes> acc;
-  // What goes past the caches: a chunk of elements, and the tile's patches.
+  // Elements of a chunk and the tile's patches, for results that go past the caches.
   alignas(64) std::array<std::array<uint8_t, kChunkCols>, kWalkLanes> elements;
   OctetPatches patches;
-  int next_patch = 0;  // of the octet
+  int next_patch = 0;  // the octet's
   // bf16 and f8: raw words of the segment in hand, and elements of a last segment.
   alignas(64) FloatWords float_words;
   alignas(64) std::array<uint16_t, kMostSegmentCols> last_floats;
@@ -95,11 +95,11 @@ struct Chunk {
 };
 
 struct Launch;
-// The only parts that are compiled for each number of look-ups a round and for each form.
+// Only these parts are compiled for each number of look-ups a round and for each form.
 using WalkFunction = void (*)(Walkers&, const uint32_t*, uint64_t, int, std::array<uint32_t, kChunkSymbols>*);
 using UseFunction = void (*)(const Launch&, const Chunk&, Scratch&);
 
-// Where elements of bf16 or f8 are decoded to.
+// Decoded elements of bf16 or f8 go here.
 struct FloatPlace {
   std::byte* first = nullptr;
   int64_t stride = 0, first_row = 0, first_col = 0;  // in elements
@@ -117,14 +117,15 @@ struct Launch {
   const uint32_t* table = nullptr;
   backends::Rows rows;
   int8_t* decoded = nullptr;  // rows.begin's first element
-  FloatPlace floats = {};     // instead, of bf16 and f8
-  bool past_caches = false;   // through a buffer, in which patches are applied: what is decoded is not read
+  FloatPlace floats = {};     // instead, for bf16 and f8
+  bool past_caches = false;   // through a buffer, in which patches are applied: results are not read soon
   const int8_t* x = nullptr;
-  int32_t* y = nullptr;  // of all rows
+  int32_t* y = nullptr;  // all rows
   int32_t offset = 0;    // (lowest - bias) * sum(x)
 };
 
-// What UseEntries and the copying of the next eight lanes' words will touch, into the L1 cache while the walk goes on.
+// Prefetches into the L1 cache, while the walk goes on, the memory that UseEntries and the copying of the next eight
+// lanes' words will touch.
 HWY_INLINE void PrefetchForUse(const Launch& launch, const Chunk& chunk) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
   const Stored& stored = launch.stored;
@@ -154,8 +155,8 @@ HWY_INLINE void PrefetchForUse(const Launch& launch, const Chunk& chunk) {
   }
 }
 
-// The next tile, most likely as large as this one, comes into the L2 cache while this one is decoded: the share of the
-// segments [segment, + count) of eight lanes. More at once would wait for the cache's few outstanding misses.
+// Prefetches into the L2 cache a share of the next tile, most likely as large as this one, for the segments [segment, +
+// count) of eight lanes. More at once would wait for the cache's few outstanding misses.
 HWY_INLINE void PrefetchNextTile(const Stored& stored, const Chunk& chunk) {
   const auto& [group, column, first_lane, lanes, segment, count, tile] = chunk;
   const int64_t raw_bytes = raw_bytes_of_segment(stored.symbol_cols, stored.form);
@@ -170,8 +171,8 @@ HWY_INLINE void PrefetchNextTile(const Stored& stored, const Chunk& chunk) {
     __builtin_prefetch(codes + at, 0, 2);
 }
 
-// Eight lanes of a tile. Most lanes never lag, so several segments are walked at once if no lane may have to be moved
-// in them.
+// Decodes eight lanes of a tile. Most lanes never lag, so several segments are walked at once if no lane may have to be
+// moved in them.
 template <bool kStores>
 HWY_INLINE void Octet(const Launch& launch, int64_t group, int64_t column, int first_lane, const TileIndex& tile,
                       const TileCodes& codes, const std::array<int64_t, kMostSegments>& reach, Scratch& scratch) {

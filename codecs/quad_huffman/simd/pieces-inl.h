@@ -1,7 +1,7 @@
 // From entries to elements: 64 columns of a row, a piece, become offsets of elements in vectors, which are stored or
-// multiplied. Entries are split into high parts, raw bits are merged from their planes. Per-target header. Vectors of
-// up to 32 bytes: 8 quads have their raw bits together, and the walk is two thirds of the work, so wider ones would
-// gain little.
+// multiplied. Entries are split into high parts, and raw bits are merged from their planes. Per-target header. Vectors
+// have up to 32 bytes: 8 quads have their raw bits together, and the walk is two thirds of the work, so wider ones
+// would gain little.
 #if defined(ECMV_CODECS_QUAD_HUFFMAN_PIECES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_CODECS_QUAD_HUFFMAN_PIECES_INL_H_
 #undef ECMV_CODECS_QUAD_HUFFMAN_PIECES_INL_H_
@@ -35,18 +35,18 @@ using VI32 = hn::Vec<DI32>;
 inline constexpr int kPieceCols = 64;
 inline constexpr int lane_raw_bytes(int symbol_cols, Form form) { return 4 * raw_unit_words(symbol_cols, form); }
 
-// Quads of a vector of bytes; two vectors or one are half a piece.
+// Quads in a vector of bytes; one or two vectors are half a piece.
 inline constexpr int kVectorQuads = static_cast<int>(HWY_MAX_LANES_D(D32));
 inline constexpr int kParts = 8 / kVectorQuads;
 static_assert(kParts == 1 || kParts == 2);
 
-// Quads 4 * block .. + 3 of 8 have lanes of `low` where block is 0, of `high` where it is 1.
+// Joins the quads of `part`: quads 0 to 3 of 8 have lanes of `low`, quads 4 to 7 of `high`.
 HWY_INLINE V32 FromBlocks(V32 low, V32 high, int part) {
   if constexpr (kParts == 1) return hn::ConcatUpperLower(D32(), high, low);
   return part == 0 ? low : high;
 }
 
-// The words of 8 quads, two neighbours a word.
+// The words of 8 quads; two neighbours share a word.
 HWY_INLINE V32 Pairs(uint32_t word0, uint32_t word1, uint32_t word2, uint32_t word3, int part) {
   const D32 d32;
   const hn::Repartition<uint64_t, D32> d64;
@@ -56,8 +56,8 @@ HWY_INLINE V32 Pairs(uint32_t word0, uint32_t word1, uint32_t word2, uint32_t wo
   return FromBlocks(two(word0, word1), two(word2, word3), part);
 }
 
-// The raw words of the 8 quads of a group of 32 columns, loaded where they are used: a broadcast from memory costs no
-// vector operation.
+// The raw words of the 8 quads of a group of 32 columns. They are loaded where they are used, because a broadcast from
+// memory costs no vector operation.
 template <int kSymbolCols, Form kForm, int kGroup, int kFirst = 0>
 struct RawWords {
   const uint8_t* HWY_RESTRICT segment;
@@ -68,7 +68,7 @@ struct RawWords {
   }
 };
 
-// The words of a plane of kPlane bits of the 8 quads of a group, each where that plane has the quads of `part`.
+// The words of a plane of kPlane bits for the 8 quads of a group, each where the plane has the quads of `part`.
 template <int kPlane, class Words>
 HWY_INLINE V32 WordsOfPlane(Words words, int part) {
   const D32 d32;
@@ -82,7 +82,7 @@ HWY_INLINE V32 WordsOfPlane(Words words, int part) {
   return hn::Zero(d32);  // no plane
 }
 
-// By how much the words of a plane of a quad are shifted so that the quad's field comes first.
+// The shift of a plane's words that brings a quad's field to the front.
 struct Shifts {
   uint32_t of_quad[8];
 };
@@ -98,7 +98,7 @@ constexpr Shifts nibble_shifts(int raw_bits) {
   for (int q = 0; q < 8; ++q) shifts.of_quad[q] = static_cast<uint32_t>(nibble_shift(raw_bits, q));
   return shifts;
 }
-// To the left, so that a sign of one bit comes last.
+// Shifts to the left, so that a sign of one bit comes last.
 constexpr Shifts sign_shifts(Shifts first, int bit) {
   for (uint32_t& shift : first.of_quad) shift = static_cast<uint32_t>(7 - bit) - shift;
   return first;
@@ -106,14 +106,15 @@ constexpr Shifts sign_shifts(Shifts first, int bit) {
 
 HWY_INLINE V32 Load(const Shifts& shifts, int part) { return hn::LoadU(D32(), shifts.of_quad + 4 * part); }
 
-// From the magnitudes or offsets of the quads of `part` of a group of 32 columns without their raw bits to w - lowest.
+// Turns the magnitudes or offsets of the quads of `part` of a group of 32 columns, without their raw bits, into w -
+// lowest.
 template <int kSymbolCols, Form kForm, int kGroup>
 HWY_INLINE V8 MergeRaw(V8 t, const uint8_t* HWY_RESTRICT segment, int part) {
   const D8 d8;
   constexpr Planes kPlanes =
       has_nibble_entries(kSymbolCols, kForm) ? Planes{kForm, 0} : planes_of(kForm.raw_bits, kForm.folded);
   constexpr int kFirst = kPlanes.first, kSecond = kPlanes.second, kCell = cell_bits(kForm);
-  // What the planes have below the sign.
+  // The planes' bits below the sign.
   constexpr int kOfFirst = kFirst < kCell ? kFirst : kCell, kOfSecond = kCell - kOfFirst;
   static constexpr Shifts kFirstShifts =
       has_nibble_entries(kSymbolCols, kForm) ? nibble_shifts(kFirst) : plane_shifts(kFirst);
@@ -140,14 +141,14 @@ HWY_INLINE V8 MergeRaw(V8 t, const uint8_t* HWY_RESTRICT segment, int part) {
   return t;
 }
 
-// How the offsets t = w - lowest are used. Products take t + bias_of(), which is never negative.
+// What happens to the offsets t = w - lowest. Products take t + bias_of(), which is never negative.
 enum class Use {
   dot_small,  // acc += t . x, all t + bias < 128
   dot,        // acc += t . x
   store,      // decoded = lowest + t
 };
 constexpr int bias_of(Form form, Use use) { return !form.folded ? 0 : use == Use::dot_small ? 64 : 128; }
-// Whether no t + bias of a form can be 128 or more with Use::dot_small.
+// Says whether no t + bias of a form can be 128 or more with Use::dot_small.
 constexpr bool is_small(int symbol_cols, Form form) {
   return ((most_high(symbol_cols, form) + 1) << cell_bits(form)) - 1 + bias_of(form, Use::dot_small) < 128;
 }
@@ -171,7 +172,7 @@ HWY_INLINE VI32 Dot(V8 t, hn::Vec<DI8> x, VI32 acc) {
 #endif
 }
 
-// The high parts of a piece, h << C: of the quads of part `part` of half `half` in high[half][part].
+// The high parts of a piece, h << C: the quads of part `part` of half `half` in high[half][part].
 using Highs = V8[2][kParts];
 
 template <Form kForm>
@@ -181,7 +182,7 @@ HWY_INLINE void HighsOfQuads(const uint32_t* HWY_RESTRICT entries, Highs& high) 
   const D32 d32;
   constexpr int kCell = cell_bits(kForm);
   for (int part = 0; part < kParts; ++part) {
-    // Quads of both halves, of which every block of 128 bits gets 4 and 4: interleaving then leaves whole halves.
+    // Every block of 128 bits gets 4 quads of one half and 4 of the other: interleaving then leaves whole halves.
     const auto quads_of = [&](int half) HWY_ATTR {
       return hn::BitCast(DI32(), hn::ShiftRight<16>(hn::LoadU(d32, entries + 8 * half + kVectorQuads * part)));
     };
@@ -223,7 +224,7 @@ HWY_INLINE void HighsOfEights(const uint32_t* HWY_RESTRICT entries, Highs& high)
   }
 }
 
-// Piece kPiece of a segment of one row, whose raw words are at `segment`.
+// Uses piece kPiece of a segment of one row, whose raw words are at `segment`.
 template <int kSymbolCols, Form kForm, Use kUse, int kPiece>
 HWY_INLINE void Piece(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RESTRICT segment, V8 lowest,
                       const int8_t* HWY_RESTRICT x, int8_t* HWY_RESTRICT decoded, VI32& acc) {

@@ -1,13 +1,12 @@
 // The scalar heart of the SIMD kernels: eight lanes of a tile walk through their codes together, one look-up each in
-// turn. Everything is always inlined, so that each instruction set compiles it for itself (BMI2 shifts on AVX2 and
-// up). Assumes a verified stream.
+// turn. Everything is always inlined, so that each instruction set compiles it for itself (BMI2 shifts on AVX2 and up).
+// Assumes a verified stream.
 //
-// The words of a lane are first copied together. A window holds a lane's next bits under a marker bit; the zeros above
-// the marker tell how many bits of the 64 loaded at `next` were consumed, so a refill is seven operations. An entry of
-// the kernels' own table has the code's length in bits 0..5, where a shift takes it without a mask. Of a quad it has
-// the high parts (model.h) in bits 16..31. Of eight columns it has those of columns 0..3 in bits 6 and 7 of its bytes,
-// those of columns 5..7 in bits 4 and 5 of bytes 1..3, and that of column 4, whose place lengths take, in bits 2 and 3
-// of byte 1.
+// The words of a lane are first copied together. A window holds a lane's next bits under a marker bit. The zeros above
+// the marker tell how many of the 64 bits loaded at `next` were consumed, so a refill is seven operations. An entry of
+// the kernels' own table has the code's length in bits 0..5, where a shift takes it without a mask. K = 4: the high
+// parts (encode/model.h) are in bits 16..31. K = 8: columns 0..3 are in bits 6 and 7 of the bytes, columns 5..7 in bits
+// 4 and 5 of bytes 1..3, and column 4, whose place the length takes, in bits 2 and 3 of byte 1.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +22,9 @@
 namespace ecmv::codecs::quad_huffman {
 
 inline constexpr int kWalkLanes = 8;
-inline constexpr int kChunkCols = 512;  // of a lane at once, at most: the buffers of eight lanes stay in the L1 cache
+inline constexpr int kChunkCols = 512;  // a lane's, at once and at most: eight lanes' buffers stay in the L1 cache
 inline constexpr int kChunkSymbols = kChunkCols / 4;
-// Bytes of a lane's words: the longest codes of the widest tile, and what a window may see past them.
+// Bytes of a lane's words: the longest codes of the widest tile, and the bits that a window may see past them.
 inline constexpr int kLaneBytes = (kMostTileCols / 4 * kMostTableBits + 31) / 32 * 4 + 32;
 
 struct Walkers {
@@ -45,8 +44,8 @@ struct Walkers {
   }
 };
 
-// The next `symbols` entries of each lane, entries[lane][symbol]. kTakes look-ups fit one window: kTakes * T <= 56.
-// Measured on Zen 4, T = 11: 1.53 cycles a quad with 5 look-ups a refill, 1.63 with 4.
+// Makes the next `symbols` entries of each lane, entries[lane][symbol]. kTakes look-ups fit one window: kTakes * T <=
+// 56. Zen 4, T = 11: 1.53 cycles a quad with 5 look-ups a refill, 1.63 with 4.
 template <bool kLzcnt, int kTakes>
 ECMV_INLINE void walk(Walkers& walkers, const uint32_t* table, uint64_t mask, int symbols,
                       std::array<uint32_t, kChunkSymbols>* entries) {
@@ -84,7 +83,7 @@ ECMV_INLINE void walk(Walkers& walkers, const uint32_t* table, uint64_t mask, in
   walkers.window = window;
 }
 
-// Where the kernels' entries have the high part of column k.
+// The place of column k's high part in the kernels' entries.
 inline constexpr int walk_shift(int symbol_cols, int k) {
   if (symbol_cols == 4) return 16 + 4 * k;
   return k < 4 ? 8 * k + 6 : k == 4 ? 10 : 8 * (k - 4) + 4;

@@ -1,6 +1,5 @@
-// What the generic conformance tests cannot know of quad_huffman: the stored sizes, lanes that lag and are moved,
-// patches of several records, every number of raw bits with every table on every instruction set, and streams that
-// lie.
+// Tests of quad_huffman beyond the generic conformance tests: stored sizes, lanes that lag and are moved, patches of
+// several records, every number of raw bits with every table on every instruction set, and streams that lie.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
@@ -53,7 +52,7 @@ datasets::Matrix made(int64_t rows, int64_t cols, F f) {
   return matrix_of(rows, cols, elements);
 }
 
-// Rows 8 n + 7 need the longest codes, others next to nothing, and which is which changes in the middle of the tile.
+// Rows 8 n + 7 need the longest codes, others next to nothing. The rows change their roles in the middle of the tile.
 datasets::Matrix drifting(int64_t rows, int64_t cols) {
   std::mt19937 random(11);
   return made(rows, cols, [&](int64_t row, int64_t col) {
@@ -63,7 +62,7 @@ datasets::Matrix drifting(int64_t rows, int64_t cols) {
 
 const CodecEntry& entry() { return *find_codec("quad_huffman"); }
 
-// Codes, also where the elements as they are would take less.
+// Encodes with codes, even where plain elements would take less.
 CompressedMatrix encode(const datasets::Matrix& matrix, Given given = {}) {
   std::vector<std::string> errors;
   given.try_emplace("fallback", "none");
@@ -78,7 +77,7 @@ std::vector<std::byte> decode(const CompressedMatrix& compressed) {
   return out;
 }
 
-// How often lanes of the first tile are moved, by a walk along their codes.
+// Counts how often lanes of the first tile are moved, by a walk along their codes.
 int moves_in_first_tile(const CompressedMatrix& compressed) {
   const CompressedView view = compressed.view();
   const format::Stored stored = format::open_stored(view);
@@ -193,7 +192,7 @@ TEST_CASE("quad_huffman stores a few per cent more than the entropy", "[quad_huf
   CHECK(over_entropy(0.5, {}) < 1.09);  // a quad of zeros has a code of one bit at least
   CHECK(over_entropy(32, {}) < 1.03);
   CHECK(over_entropy(4, {{"symbol_cols", "0"}, {"optimise", "speed"}}) < 1.1);
-  // Folded cells; the matrix is small, and a table of 2^12 entries takes 0.03 bits an element of it.
+  // Folded cells. The matrix is small: a table of 2^12 entries takes 0.03 bits an element.
   CHECK(over_entropy(4, {{"cells", "folded"}, {"raw_bits", "3"}, {"table_bits", "9"}}) < 1.034);
   CHECK(over_entropy(4, {{"cells", "folded"}, {"raw_bits", "3"}, {"table_bits", "11"}, {"symbol_cols", "8"}}) < 1.06);
   CHECK(over_entropy(4, {{"cells", "folded"}, {"raw_bits", "4"}, {"table_bits", "9"}, {"symbol_cols", "8"}}) < 1.07);
@@ -297,7 +296,7 @@ TEST_CASE("quad_huffman is exact with every number of raw bits and every table o
                              {"cells", folded ? "folded" : "contiguous"},
                              {"tile_cols", "256"}};
         add(gaussian(37, 389, 0.5 * (1 << raw_bits)), given);
-        // All magnitudes on both sides of the centre, and many patches of several records.
+        // Covers all magnitudes on both sides of the centre, and many patches of several records.
         if (folded && table_bits == 10)
           add(made(33, 1027, [&](int64_t row, int64_t col) { return (row * 37 + col * 11) % 256 - 128; }), given);
       }
@@ -340,8 +339,7 @@ TEST_CASE("quad_huffman stores what codes would make larger as it is, and says s
 }
 
 TEST_CASE("quad_huffman patches an element as often as it takes", "[quad_huffman]") {
-  // One element 127 among -128 .. -113, without raw bits: h = 255 is coded as 15 at most, and 240 take as many
-  // patches.
+  // One element is 127 among -128 .. -113, without raw bits: h = 255 is coded as 15 at most, so it takes 240 patches.
   const datasets::Matrix matrix =
       made(32, 128, [](int64_t row, int64_t col) { return row == 9 && col == 77 ? 127 : -128 + (row * 5 + col) % 16; });
   const CompressedMatrix compressed = encode(matrix, {{"raw_bits", "0"}});
@@ -363,16 +361,16 @@ TEST_CASE("quad_huffman refuses streams that lead outside", "[quad_huffman]") {
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 16)), MalformedStream);  // folded without a sign
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 22)), MalformedStream);
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 34)), MalformedStream);
-  CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 3)), MalformedStream);   // not those of the raw section
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 0, 3)), MalformedStream);   // the raw section has others
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 1, 14)), MalformedStream);  // table bits
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 3, 2)), MalformedStream);   // lowest far from int8
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 12)), MalformedStream);  // tiles of 4096 columns
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 6)), MalformedStream);
-  CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 64)), MalformedStream);       // of none
-  CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 64 + 63)), MalformedStream);  // of 8064
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 64)), MalformedStream);       // tiles of no columns
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 64 + 63)), MalformedStream);  // tiles of 8064 columns
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 4, 32 + 8)), MalformedStream);  // neither segments nor a power of two
   CHECK_THROWS_AS(decode(damaged(format::kHeader, 5, 0)), MalformedStream);       // symbols of a column
-  CHECK_THROWS_AS(decode(damaged(format::kHeader, 5, 3)), MalformedStream);       // not those of the table
+  CHECK_THROWS_AS(decode(damaged(format::kHeader, 5, 3)), MalformedStream);       // the table has others
   CHECK_THROWS_AS(decode(damaged(format::kTable, 0, 2)), MalformedStream);        // a bit where raw ones go
   CHECK_THROWS_AS(decode(damaged(format::kTable, 1, 0x80)), MalformedStream);     // a high part above 15
   CHECK_THROWS_AS(decode(damaged(format::kTiles, 3, 255)), MalformedStream);      // codes past the last
@@ -407,8 +405,8 @@ TEST_CASE("quad_huffman refuses packed entries with bits that mean nothing", "[q
 TEST_CASE("quad_huffman keeps every pattern of bf16, coding exponents", "[quad_huffman]") {
   for (const std::string cols : {"2", "4", "0"}) {
     INFO(cols);
-    // All of them in disorder; all exponents, so most are outside what 4 columns' cells reach; one exponent; NaN and
-    // infinities only.
+    // Covers all patterns in disorder; all exponents, so that most are outside the cells of 4 columns; one exponent;
+    // NaN and infinities only.
     const auto bits_of = [](int kind, uint32_t i) {
       const uint32_t pattern = i * 40503u & 0xffff;
       return kind == 0   ? pattern
@@ -463,16 +461,16 @@ TEST_CASE("quad_huffman refuses bf16 streams that lead outside", "[quad_huffman]
     CHECK_THROWS_AS(entry().codec->decode(bad.view(), out), MalformedStream);
   };
   refused(format::kHeader, 0, 8);     // raw bits of 2 columns
-  refused(format::kHeader, 0, 3);     // of int8
+  refused(format::kHeader, 0, 3);     // raw bits of int8
   refused(format::kHeader, 3, 1);     // no exponent
   refused(format::kHeader, 5, 1);     // 2 columns
   refused(format::kHeader, 6, 0);     // a stand-in that is larger than the largest
-  refused(format::kPatches, 3, 0);    // replaces what is not there
+  refused(format::kPatches, 3, 0);    // replaces an exponent that is not coded
   refused(format::kPatches, 1, 255);  // a column past the last
   const std::vector<std::byte>& patches = good.sections[format::kPatches].bytes;
   refused(format::kPatches, patches.size() - 1,
           std::to_integer<int>(patches.back()) ^ 1);  // not the element's mantissa
-  refused(format::kHeader, 5, 2);                     // of a version whose patches have no signs
+  refused(format::kHeader, 5, 2);                     // patches without signs
   CompressedMatrix other = good;
   other.type = datasets::ElementType::i8;
   std::vector<std::byte> out(matrix.elements.size());

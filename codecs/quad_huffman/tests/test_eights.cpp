@@ -1,5 +1,5 @@
-// What the generic conformance tests cannot know of symbols of eight exponents: every pattern with every table on
-// every instruction set, where bits lie, which exponents have patches, and streams that lie.
+// Tests of symbols of eight exponents beyond the generic conformance tests: every pattern with every table on every
+// instruction set, where bits lie, which exponents have patches, and streams that lie.
 #include <algorithm>
 #include <bit>
 #include <catch2/catch_test_macros.hpp>
@@ -34,7 +34,7 @@ CompressedMatrix eights(const datasets::Matrix& matrix, Given given = {}) {
   given.insert_or_assign("symbol_cols", std::string("8"));
   return coded(matrix, given);
 }
-// A patch's exponent, and the one that stands in for it.
+// A patch's exponent and its substitute.
 std::vector<std::pair<int, int>> patches_of(const CompressedMatrix& compressed) {
   const CompressedView view = compressed.view();
   const Stored stored = open_stored(view);
@@ -111,7 +111,7 @@ TEST_CASE("quad_huffman has what makes a pair of eight exponents at one distance
     for (int col = 0; col < 32; ++col) {
       CHECK(format::eights_sign(f8, words, col) == signs[col]);
       CHECK((quads[col / 4] >> (8 * (col % 4)) & 0xFF) == lows[col]);
-      // The pair, rotated: the first column is in the lower half.
+      // The pair is rotated: the first column is in the lower half.
       const int rotation = format::eights_rotation(col % 8 / 2), half = 16 * (col % 2);
       const uint32_t bits = std::rotr(words[f8 ? col / 8 : col / 4], rotation) >> half & (f8 ? 0x8070 : 0x807F);
       CHECK(bits == ((signs[col] & 0x80u) << 8 | (f8 ? (signs[col] & 7u) << 4 : signs[col] & 0x7Fu)));
@@ -128,7 +128,7 @@ TEST_CASE("quad_huffman has patches in symbols of eight for what products cannot
     return matrix_of(datasets::ElementType::bf16, {64, 512},
                      [&](int64_t i) { return (random() & 0x807F) | exponent(i) << 7; });
   };
-  // Zeros have patches, though what stands in for an exponent of 0 may be the lowest one.
+  // Zeros have patches, though the substitute of an exponent of 0 may be the lowest exponent.
   const CompressedMatrix zeros = eights(bf16([](int64_t i) { return i % 40 == 0 ? 0 : 118 + i % 4; }));
   const auto patches = patches_of(zeros);
   CHECK(std::ranges::count(patches, 0, [](const auto& patch) { return patch.first; }) == (64 * 512 + 39) / 40);
@@ -138,7 +138,7 @@ TEST_CASE("quad_huffman has patches in symbols of eight for what products cannot
   const CompressedMatrix low = eights(f8);
   CHECK(lowest_of(low) == 0);
   CHECK(std::ranges::count(patches_of(low), std::pair{0, 0}) == 64 * 512 / 4);
-  // Any lowest exponent will do where no others hinder it. 117 begins the cells that all of these are in.
+  // Any lowest exponent will do where no other exponents hinder it. All of these lie in cells that begin at 117.
   CHECK(lowest_of(eights(bf16([](int64_t i) { return 117 + i % 4; }))) % 4 == 1);
   // Exponents of 1 to 15 and of 255 are multiplied as they are.
   for (const uint64_t other : {1, 15, 255}) {
@@ -151,7 +151,7 @@ TEST_CASE("quad_huffman has patches in symbols of eight for what products cannot
     INFO(other);
     CHECK(lowest_of(eights(bf16([&](int64_t i) { return i == 999 ? other : 117 + i % 4; }))) % 4 == 1);
   }
-  // Their bases, and what is lost to them.
+  // Their bases, and the bits lost to them.
   CHECK(format::eights_base(format::float_form(8, false), 117) == 112);
   CHECK(format::eights_base(format::float_form(8, true), 1) == 112);
 }
@@ -191,7 +191,7 @@ TEST_CASE("quad_huffman refuses streams of symbols of eight exponents that lead 
   refused(bf16, format::kHeader, 2, 225);
   refused(bf16, format::kTable, 0,
           8 | std::to_integer<int>(bf16.sections[format::kTable].bytes[0]));  // a bit of no use
-  // An exponent of 0 without a patch.
+  // An exponent of 0 has no patch.
   const datasets::Matrix zeros = matrix_of(datasets::ElementType::f8_e4m3, {40, 300},
                                            [](int64_t i) { return static_cast<uint64_t>(i % 4) << 3 | 1; });
   CompressedMatrix bare = eights(zeros);
@@ -200,7 +200,7 @@ TEST_CASE("quad_huffman refuses streams of symbols of eight exponents that lead 
   for (size_t at = 4; at < tiles.size(); at += format::kTileBytes) std::fill_n(tiles.begin() + at, 4, std::byte{0});
   bare.sections[format::kPatches].bytes.clear();
   CHECK_THROWS_AS(decoded(bare), MalformedStream);
-  // A patch that products could not add, with a lowest exponent that is no multiple of 16.
+  // Products could not add this patch: the lowest exponent is no multiple of 16.
   REQUIRE(lowest_of(bf16) % 16 != 0);
   REQUIRE(!patches_of(bf16).empty());
   refused(bf16, format::kPatches, 2, 255);

@@ -1,5 +1,5 @@
-// What the generic conformance tests cannot know of f8 in quad_huffman: every pattern with every table on every
-// instruction set, what sizes come out, where signs and mantissas lie, and streams that lie.
+// Tests of f8 in quad_huffman beyond the generic conformance tests: every pattern with every table on every instruction
+// set, sizes, where signs and mantissas lie, and streams that lie.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -75,7 +75,7 @@ TEST_CASE("quad_huffman's f8 takes a sixth of a bit more than the entropy of exp
       entropy -= share * std::log2(share);
   CHECK(bits_of(coded(matrix, {{"table_bits", "12"}, {"tile_cols", "2048"}})) < entropy + 0.17);
   CHECK(bits_of(coded(matrix, {{"tile_cols", "2048"}})) < entropy + 0.17);
-  // An exponent alone: a bit a quad, and five that are raw.
+  // A single exponent takes a bit a quad, and five raw bits.
   const datasets::Matrix constant = f8_of({256, 2048}, [](int64_t i) { return (i & 0x87) | 0x38; });
   CHECK(bits_of(coded(constant, {{"tile_cols", "2048"}})) < 5.29);
 }
@@ -102,7 +102,7 @@ TEST_CASE("quad_huffman has sign and mantissa of f8 where bf16 has its own once 
     const uint32_t rotated = std::rotr(words[col / 8], 4 * (col % 8 / 2)), half = rotated >> (16 * (col % 2)) & 0x8070;
     CHECK(half == ((signs[col] & 0x80u) << 8 | (signs[col] & 7u) << 4));
   }
-  // Column 5: its mantissa in nibble (1 + 2 + 4) % 8, its sign in nibble (3 + 2 + 4) % 8.
+  // Column 5 has its mantissa in nibble (1 + 2 + 4) % 8 and its sign in nibble (3 + 2 + 4) % 8.
   std::fill(signs, signs + 32, uint8_t{0});
   signs[5] = 0x87;
   format::pack_f8(signs, words);
@@ -130,14 +130,14 @@ TEST_CASE("quad_huffman refuses f8 streams that lead outside", "[quad_huffman]")
     CHECK_THROWS_AS(decoded(bad), MalformedStream);
   };
   refused(format::kHeader, 0, 9);     // raw bits of bf16
-  refused(format::kHeader, 0, 4);     // of int8
+  refused(format::kHeader, 0, 4);     // raw bits of int8
   refused(format::kHeader, 0, 68);    // none of an exponent
   refused(format::kHeader, 2, 16);    // no exponent
   refused(format::kHeader, 5, 1);     // 2 columns
   refused(format::kHeader, 6, 0);     // a stand-in that is larger than the largest
   refused(format::kHeader, 6, 17);    // or more than its cells have
   refused(format::kPatches, 2, 16);   // an exponent of five bits
-  refused(format::kPatches, 3, 0);    // replaces what is not there
+  refused(format::kPatches, 3, 0);    // replaces an exponent that is not coded
   refused(format::kPatches, 1, 255);  // a column past the last
   const std::vector<std::byte>& patches = good.sections[format::kPatches].bytes;
   refused(format::kPatches, patches.size() - 1, std::to_integer<int>(patches.back()) ^ 0x80);  // not the element's sign

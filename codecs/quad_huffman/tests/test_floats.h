@@ -1,5 +1,4 @@
-// What tests of bf16 and f8 in quad_huffman have in common: streams of codes, and every kernel that decodes them on a
-// CPU.
+// Shared by tests of bf16 and f8 in quad_huffman: streams of codes, and every kernel that decodes them on a CPU.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +28,7 @@ inline Settings settings_of(const Given& given) {
   return settings;
 }
 
-// Codes, also where the elements as they are would take less.
+// Encodes with codes, even where plain elements would take less.
 inline CompressedMatrix coded(const datasets::Matrix& matrix, Given given = {}) {
   given.try_emplace("fallback", "none");
   return encode_matrix(quad_huffman_entry(), matrix.view(), settings_of(given));
@@ -46,7 +45,7 @@ inline double bits_of(const CompressedMatrix& compressed) {
   return 8.0 * static_cast<double>(compressed.stored_bytes()) / static_cast<double>(compressed.shape.elements());
 }
 
-// Every kernel that decodes on a CPU, in two calls where there are two groups of rows.
+// Runs every kernel that decodes on a CPU, in two calls where there are two groups of rows.
 inline void check_decoders(std::string_view backend, const CompressedMatrix& compressed,
                            const datasets::Matrix& matrix) {
   const auto [rows, cols] = matrix.shape;
@@ -70,7 +69,7 @@ inline void check_decoders(std::string_view backend, const CompressedMatrix& com
     }
 }
 
-// f(name) with each instruction set of this machine that kernels are compiled for.
+// Calls f(name) with each instruction set of this machine that kernels are compiled for.
 template <typename F>
 void for_each_target(F f) {
   for (int64_t targets = hwy::SupportedTargets() & ~int64_t{HWY_SSE2 | HWY_SSSE3}; targets != 0;

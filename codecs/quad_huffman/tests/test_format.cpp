@@ -1,4 +1,4 @@
-// FORMAT.md: the bytes of its worked tile are a stream, and are its elements.
+// The bytes of FORMAT.md's worked tile are a stream, and decode to its elements.
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -16,7 +16,7 @@ namespace {
 using namespace ecmv;
 using Bytes = std::vector<std::byte>;
 
-// "00 ff (01 02)*3": bytes in hexadecimal, and such in brackets as often as the number says. Ends before what is none.
+// "00 ff (01 02)*3": bytes in hexadecimal; brackets repeat as often as the number says. Ends at anything else.
 Bytes bytes_of(std::istream& line) {
   Bytes bytes;
   size_t group = 0;
@@ -68,7 +68,7 @@ TEST_CASE("the worked tile of quad_huffman's FORMAT.md decodes to its elements",
   Bytes out(12);
   entry.codec->decode(stream.view(), out);
   CHECK(out == matrix.elements);
-  // And it is the patch that makes it so.
+  // The patch makes it so: reversed, it gives another element.
   stream.sections[codecs::quad_huffman::kPatches].bytes[1] = std::byte{0x80};
   entry.codec->decode(stream.view(), out);
   CHECK(out[8] == std::byte{1});

@@ -1,5 +1,5 @@
-// What the generic tests cannot know of the layout of fragments: where elements go, what fills units that are not
-// whole, and that the kernels of CPUs put them back.
+// Tests of the layout of fragments beyond the generic tests: where elements go, how units that are not whole are filled
+// up, and that kernels on CPUs put the elements back.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -41,7 +41,7 @@ TEST_CASE("quad_huffman's fragments are a lane's part of operand A, and each ele
     for (int64_t row = 0; row < stored.rows; ++row)
       for (int64_t col = 0; col < stored.cols; ++col) {
         const auto [to_row, to_col] = format::place_of_fragment(row, col, runs);
-        // Lane 4 g + t: rows g and g + 8, four columns from 4 t on, or two from 2 t and from 2 t + 8 on.
+        // Lane 4 g + t has rows g and g + 8, four columns from 4 t on, or two from 2 t and two from 2 t + 8 on.
         const int64_t lane = row % format::kLanes;
         CHECK(to_row % 8 == lane / 4);
         CHECK((runs == format::FragmentRuns::fours ? to_col % 16 / 4 : to_col % 8 / 2) == lane % 4);
@@ -54,7 +54,7 @@ TEST_CASE("quad_huffman's fragments are a lane's part of operand A, and each ele
 
 TEST_CASE("quad_huffman fills units of fragments with the last row and column, but with nothing infinite",
           "[quad_huffman]") {
-  // The last column is infinite and no number: products meet what fills up with zeros.
+  // The last column has infinities and NaN: products meet the filling with zeros.
   const datasets::Matrix matrix = tests::make_typed_matrix("edge", datasets::ElementType::bf16, {3, 5}, [](int64_t i) {
     return i % 5 == 4 ? uint64_t{0x7F80} + i % 2 : 0x4000 + i;
   });

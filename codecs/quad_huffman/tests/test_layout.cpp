@@ -1,4 +1,4 @@
-// How raw bits lie in words, and when lines of codes are fetched.
+// Tests how raw bits lie in words, and when lines of codes are fetched.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <random>
@@ -34,7 +34,7 @@ TEST_CASE("quad_huffman packs raw bits into planes of words and finds them again
     format::unpack_nibbles(bits, words, again);
     CHECK(std::equal(quads, quads + 8, again));
   }
-  // Quads 3 and 4 of two raw bits: the second ones of word 0's upper nibbles, the first ones of word 1's lower ones.
+  // Quads 3 and 4 of two raw bits: quad 3 is second in word 0's upper nibbles, quad 4 first in word 1's lower ones.
   const uint32_t two[8] = {0, 0, 0, 0x03, 0x0200};
   format::pack_nibbles(2, two, words);
   CHECK(words[0] == 0xc0);

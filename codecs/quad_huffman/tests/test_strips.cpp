@@ -1,4 +1,4 @@
-// What the generic tests cannot know of the layout of strips: where elements go, and how patches lie.
+// Tests of the layout of strips beyond the generic tests: where elements go, and how patches lie.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <map>
@@ -78,12 +78,12 @@ TEST_CASE("quad_huffman's rotated symbols take less where tables are small", "[q
   const auto bits = [&](const char* symbols, const char* table_bits) {
     const CompressedMatrix compressed = in_strips(matrix, {{"symbols", symbols}, {"table_bits", table_bits}});
     CHECK(decoded(compressed, matrix) == matrix.elements);
-    // The table counts for a larger matrix.
+    // Leaves out the table, which a larger matrix would hardly notice.
     return 8 * static_cast<double>(compressed.stored_bytes() - (int64_t{4} << std::stoi(table_bits))) /
            static_cast<double>(matrix.shape.elements());
   };
-  // With three bits of rotation a table of 2^10 has as many symbols as one of 2^13, but for symbols that are their own
-  // rotations.
+  // With three bits of rotation a table of 2^10 has as many symbols as one of 2^13, except for symbols that equal some
+  // of their own rotations.
   const double ordered = bits("ordered", "13"), rotated = bits("rotated", "10");
   CHECK(bits("ordered", "10") > rotated + 0.15);
   CHECK(rotated < ordered + 0.04);
@@ -93,8 +93,8 @@ TEST_CASE("quad_huffman's rotated symbols take less where tables are small", "[q
 TEST_CASE("quad_huffman keeps the order of symbols where a segment of rotated ones would be too long",
           "[quad_huffman]") {
   std::mt19937 random(3);
-  // Eight rows of each tile, a segment, with symbols that get the longest codes; one lane with shorter codes than all
-  // others, which is moved.
+  // Either a segment, eight rows of each tile, has symbols with the longest codes; or one lane has shorter codes than
+  // all others and is moved.
   for (const bool segment : {true, false}) {
     const datasets::Matrix matrix =
         tests::make_typed_matrix("mixed", datasets::ElementType::i8, {512, 1024}, [&](int64_t i) {

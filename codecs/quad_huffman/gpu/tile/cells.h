@@ -1,5 +1,5 @@
-// From a table's entry and raw words to bytes of four columns, w - lowest of int8 elements (of bf16: of exponents),
-// and their product with x. Operations for four columns, raw bits included:
+// From a table's entry and raw words to bytes of four columns, w - lowest for int8 elements and exponents less `lowest`
+// for bf16, and their product with x. Operations for four columns, raw bits included:
 //   contiguous cells   0.5 to 2 shifts, 1 select (three-input logic)
 //   the same, K = 8    0.4 shifts, 0.5 selects, 1 and
 //   folded cells       0.9 to 1.6 shifts, 1 select, 1 byte permute that spreads the signs, 1 three-input logic
@@ -14,9 +14,9 @@ namespace gpu = backends::gpu;
 
 ECMV_GPU_DEVICE constexpr uint32_t low_bits(int bits) { return 0x01010101u * ((1u << bits) - 1); }
 
-// Quads of exponents have more bits of their bytes free than the stored entries use: in shared memory byte k is 16 h
-// of column k, bit 3 is where the raw bit goes, and bits 0 and 1 of bytes 0 to 2 make the weighted sum of the bytes
-// the length (as of folded cells, FORMAT.md), which costs an operation less than one length bit a byte does.
+// Entries of quads of exponents have more free bits than the stored form uses. In shared memory byte k is 16 h of
+// column k, bit 3 is free for the raw bit, and bits 0 and 1 of bytes 0 to 2 make the length a weighted sum of the bytes
+// (as in folded cells, FORMAT.md), which costs an operation less than one length bit a byte.
 inline constexpr bool has_exponent_quads(int symbol_cols, int form) { return is_float(form) && symbol_cols == 4; }
 inline constexpr int32_t kQuadLengthWeights = static_cast<int32_t>(length_weights(4));
 ECMV_GPU_DEVICE uint32_t exponent_quads(uint32_t stored) {
@@ -36,15 +36,15 @@ struct Cells {
                         kSummed = has_summed_lengths(kSymbolCols, kForm) || kExponentQuads;
   static constexpr uint32_t kLengthWeights = length_weights(kSymbolCols);
   static constexpr Planes kPlanes = planes_of(is_float(kForm) ? kCellBits : raw_bits_of(kForm), kFolds);
-  // Bytes of exponents e - lowest times this are bits 7 and higher of a half, below which is anything.
+  // Bytes of exponents e - lowest times this are bits 7 and higher of a half; the bits below are arbitrary.
   static constexpr uint32_t kExponentUnit = kExponentQuads ? 16 : 128;
-  // Whether bytes are twice w - lowest.
+  // Says whether bytes are twice w - lowest.
   static constexpr bool kDoubled = !kPacked && kShift > kCellBits;
-  // A cell with its raw bits in both nibbles of each byte, and the raw bits there.
+  // A cell with its raw bits in both nibbles of each byte, and a mask of the raw bits there.
   static constexpr uint32_t kCellOfNibbles = 0x11111111u * ((4u << kShift) - 1 - (kDoubled ? 1 : 0)),
                             kRawOfNibbles = 0x11111111u * ((1u << kCellBits) - 1), kRawOfEights = 0x99999999u;
 
-  // `used` bits of a window and those of the entry; past_used() and bits_of() take it.
+  // `used` bits of a window plus the entry's bits, in the form that past_used() and bits_of() take.
   ECMV_GPU_DEVICE static uint32_t add_length(uint32_t entry, uint32_t used) {
     if constexpr (kSymbolCols == 2) return used + (entry >> 16);
     if constexpr (kPacked) return used + (entry >> 28);
@@ -53,7 +53,7 @@ struct Cells {
                                                            static_cast<int32_t>(used)));
   }
 
-  // What is left of a window; summed lengths are right modulo 64.
+  // The rest of a window; summed lengths are right modulo 64.
   ECMV_GPU_DEVICE static uint32_t past_used(uint32_t window, uint32_t used) {
     return kSummed ? gpu::funnel_shift_right(window, 0, used) : window >> used;
   }
@@ -64,9 +64,9 @@ struct Cells {
     return gpu::byte_permute(before, entry, 0x5410);
   }
 
-  // The bytes of quad kQuad of a symbol. word(j) is word j of a group of 32 columns, of which the quad is number
-  // `quad`, a constant once the loops around are unrolled. Where raw bits of nibbles are: raw_planes.h, nibble_word()
-  // and nibble_shift().
+  // The bytes of quad kQuad of a symbol. word(j) is word j of a group of 32 columns, and the quad is number `quad` of
+  // the group, a constant once the loops around are unrolled. raw_planes.h, nibble_word() and nibble_shift(), says
+  // where raw bits of nibbles are.
   template <int kQuad, typename Word>
   ECMV_GPU_DEVICE static uint32_t join(Word word, int quad, uint32_t entry) {
     if constexpr (kEights) {
@@ -87,7 +87,7 @@ struct Cells {
       const uint32_t high = high_of<kQuad>(entry), signs = gpu::spread_signs(sign_bits(word, quad));
       if constexpr (kDoubled) return (high ^ signs) & ~low_bits(1);
       const uint32_t magnitude = gpu::select_bits(low_bits(kCellBits), raw(word, quad), high);
-      // Packed entries have other bits above.
+      // Packed entries have other bits above these.
       if constexpr (kPacked) return (magnitude & low_bits(kCellBits + 2)) ^ signs;
       return magnitude ^ signs;
     }
@@ -116,13 +116,13 @@ struct Cells {
     }
   }
 
-  // sum + the products of four bytes with x. Sums are two, and this is whose a quad is.
+  // Adds the products of four bytes with x to `sum`. There are two sums; sum_of() says which one a quad has.
   ECMV_GPU_DEVICE static int32_t add_products(uint32_t bytes, uint32_t x, int32_t sum) {
     if constexpr (kFolds) return gpu::dot4(static_cast<int32_t>(bytes), static_cast<int32_t>(x), sum);
     return gpu::dot4_unsigned_signed(bytes, static_cast<int32_t>(x), sum);
   }
   ECMV_GPU_DEVICE static int sum_of(int quad) { return kNibbles ? quad % 2 : 0; }
-  // The products of both, without the factors that bytes have.
+  // The product from both sums, without the factors of their bytes.
   ECMV_GPU_DEVICE static int32_t product(const int32_t (&sums)[2]) {
     const int32_t sum = kNibbles ? sums[0] + sums[1] / 16 : sums[0] + sums[1];
     return kDoubled ? sum / 2 : sum;
@@ -135,7 +135,7 @@ struct Cells {
   }
 
  private:
-  // The high parts of quad kQuad of a symbol above where the raw bits go; other bits are anything.
+  // The high parts of quad kQuad of a symbol, above the place of the raw bits; other bits are arbitrary.
   template <int kQuad>
   ECMV_GPU_DEVICE static uint32_t high_of(uint32_t entry) {
     if constexpr (!kPacked) return entry;

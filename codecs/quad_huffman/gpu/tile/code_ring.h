@@ -1,12 +1,11 @@
-// The lines of codes that a lane group (32 lanes) has in shared memory of its tile: the last kRingLines, and those
-// under way. The ring's first lines are repeated after its last one, so that the other words of two windows need no
-// wrap.
+// The lines of codes that a lane group (32 lanes) holds in shared memory: the last kRingLines of its tile, and lines
+// under way. The ring's first lines are repeated after its last one, so the other words of two windows need no wrap.
 //
-// A lean ring, for kernels of bf16 with few registers, has the tile's schedule after its lines, a byte a segment,
-// instead of in a register: spilled ones are waited for with the loads under way. And full lines come in bulk where
-// there are such copies, of one segment and the next in turn. (H200, 16384 x 16384, us: fragments of bf16 with 1, 8,
-// 16 tokens 101.5, 109.5, 120.4 so and with nothing loaded past a tile's end, and 105.7, 113.9, 121.9 before. int8
-// elements were 1 to 4 % slower.)
+// A lean ring, for kernels of bf16 with few registers, keeps the tile's schedule after its lines, a byte a segment. In
+// a register it would spill, and spilled registers are waited for with the loads under way. Its full lines come in bulk
+// where the device has such copies, for one segment and the next in turn. (H200, 16384 x 16384, us: fragments of bf16
+// with 1, 8, 16 tokens 101.5, 109.5, 120.4 so and with nothing loaded past a tile's end; 105.7, 113.9, 121.9 before.
+// int8 elements were 1 to 4 % slower.)
 #pragma once
 
 #include "backends/gpu/async_copy.h"
@@ -36,7 +35,7 @@ class CodeRing {
     }
   }
 
-  // A tile begins: `schedule` of segment number `lane`, `lines` as the index has them, the masks before the codes.
+  // Begins a tile: `schedule` of segment number `lane`, `lines` as the index has them, the masks before the codes.
   ECMV_GPU_DEVICE void set_schedule(uint32_t schedule) {
     if constexpr (kLean) {
       gpu::cast<uint8_t>(ring_ + kRingBytes)[LaneGroup::lane()] = static_cast<uint8_t>(schedule);
@@ -54,16 +53,16 @@ class CodeRing {
     fetched_ = 0;
   }
 
-  // Blocks of lines to have before segment s, one of the tile's.
+  // The blocks of lines that segment s of the tile needs.
   ECMV_GPU_DEVICE int blocks_of(int s) const {
     if constexpr (!kLean) return static_cast<int>(LaneGroup::pick(schedule_, s));
     return LaneGroup::uniform(static_cast<int>(gpu::cast<const uint8_t>(ring_ + kRingBytes)[s]));
   }
-  // Before fetch() of a tile that begins, and a barrier: partial lines of the one before are in the ring.
+  // Call before fetch() of a new tile, and before a barrier: partial lines of the tile before are in the ring.
   ECMV_GPU_DEVICE static void order() {
     if constexpr (kBulk) gpu::order_before_bulk_copies();
   }
-  // Starts the copies of the next blocks, for which wait() waits after it has done so for `later` others.
+  // Starts the copies of the next blocks. The wait() for these comes after `later` other waits.
   ECMV_GPU_DEVICE void fetch(int blocks, int later) {
     const int left = (full_ - fetched_) >> kBlockLinesBits, full = left < 0 ? 0 : blocks < left ? blocks : left;
     if constexpr (kBulk)
@@ -73,7 +72,7 @@ class CodeRing {
     ECMV_GPU_NO_UNROLL
     for (int b = full; b < blocks; ++b) fetch_partial_lines();
   }
-  // Bulk copies that were started first; others are those of the groups that lanes have committed.
+  // Waits for the bulk copies that were started first. Lanes wait for other copies by the groups that they committed.
   ECMV_GPU_DEVICE void wait() {
     if constexpr (kBulk) {
       arrival(phase_).wait(static_cast<int>(phase_ / kArrivals % 2));
@@ -88,7 +87,7 @@ class CodeRing {
     return gpu::Arrival(ring_ +
                         (kRingBytes + kScheduleBytes + static_cast<int>(phase % kArrivals) * gpu::Arrival::kBytes));
   }
-  // By one lane.
+  // One lane calls this.
   ECMV_GPU_DEVICE void copy_full_lines(int blocks, uint32_t phase) {
     const int bytes = blocks * (kBlockLines * kLineBytes), slot = fetched_ * kLineBytes & (kAllLinesBytes - 1),
               left = kAllLinesBytes - slot;
@@ -105,7 +104,7 @@ class CodeRing {
     fetched_ += blocks * kBlockLines;
     codes_ += bytes;
   }
-  // By all lanes.
+  // All lanes call this.
   ECMV_GPU_DEVICE void fetch_full_lines(int blocks) {
     constexpr int kBlockBytes = kBlockLines * kLineBytes;
     static_assert(kBlockBytes == 16 * kLanes);
@@ -133,7 +132,7 @@ class CodeRing {
       copy(3);
     }
   }
-  // Each lane copies its own words, which come without gaps.
+  // Copies each lane's own words, which come without gaps.
   ECMV_GPU_DEVICE void fetch_partial_lines() {
     const int lane = LaneGroup::lane();
     ECMV_GPU_NO_UNROLL
@@ -152,10 +151,10 @@ class CodeRing {
 
   gpu::Pointer<std::byte> ring_;
   gpu::Pointer<const std::byte> codes_;  // the next lines
-  uint32_t mask_ = 0;                    // of partial line number `lane`
+  uint32_t mask_ = 0;                    // partial line number `lane`
   int full_ = 0, lines_ = 0, fetched_ = 0;
-  uint32_t schedule_ = 0;  // of segment number `lane`
-  uint32_t phase_ = 0;     // of bulk copies that have been waited for
+  uint32_t schedule_ = 0;  // segment number `lane`
+  uint32_t phase_ = 0;     // how many bulk copies have been waited for
 };
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

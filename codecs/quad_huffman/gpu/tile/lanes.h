@@ -23,7 +23,7 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 // A tile in work.
 template <int kBatchWords>
 struct TileState {
-  gpu::Pointer<const std::byte> raw;  // of the segment in work
+  gpu::Pointer<const std::byte> raw;  // the segment in work
   uint32_t words[2][kBatchWords == 0 ? 1 : kBatchWords];
   uint32_t position;  // in bits; of shifted windows less the shift
 };
@@ -33,21 +33,20 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
  public:
   static constexpr int kSharedBytes = CodeRing<kLanesForm.lean>::kBytes, kSegmentCols = segment_cols(kSymbolCols),
                        kRawBits = raw_bits_of(kForm),
-                       kSignWords = sign_mantissa_bits(kForm);  // of floats: of the raw words of 32 columns
+                       kSignWords = sign_mantissa_bits(kForm);  // floats: among the raw words of 32 columns
   static constexpr bool kFloats = is_float(kForm), kF8 = is_f8(kForm),
                         kEights = has_exponent_eights(kSymbolCols, kForm),
                         kScalesTokens = scales_tokens(kSymbolCols, kForm);
   using Bytes = Cells<kSymbolCols, kForm>;
-  // Windows of two symbols have room for Table::at_shifted(): positions are so many bits before the next code.
+  // Windows of two symbols have room for Table::at_shifted(): positions lie that many bits before the next code.
   static constexpr bool kExactLengths = has_exact_lengths(kLanesForm.rotates != 0, kForm);
   static constexpr bool kShifted = kSymbolsOfWindow == 2 && kLanesForm.rotates == 0;
 
   ECMV_GPU_DEVICE TileLanes(gpu::Pointer<std::byte> shared, const Hidden& hidden)
       : hidden_(hidden), ring_(shared), lane_ring_(shared + 4 * LaneGroup::lane()) {}
 
-  // Starts the loads and copies of what comes first of a tile, once `after` is there, which would be waited for with
-  // them. Where kRawLater, begin_raw() comes before decode(); where kFetches, decode<true>() finds fetch_group(0)
-  // done.
+  // Starts the first loads and copies of a tile, once `after` is there, which would otherwise be waited for with them.
+  // Where kRawLater, call begin_raw() before decode(). Where kFetches, call fetch_group(0) before decode<true>().
   template <bool kRawLater = false, bool kFetches = false>
   ECMV_GPU_DEVICE void begin(const Streams& streams, int64_t group, int column, int column_tiles, int cols,
                              uint32_t after = 0) {
@@ -62,7 +61,7 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     Patches::set_patches(streams, index.y, index.z, gpu::cast<const uint32_t>(streams.tiles)[4 * number + 5] - index.y);
     const uint32_t lines = LaneGroup::pick(index.w | (after & hidden_.zero), 0);
     ring_.set_schedule(schedule);
-    int blocks[kAhead];  // known before more loads begin, which would be waited for as well
+    int blocks[kAhead];  // read before more loads begin, which would be waited for as well
     for (int s = 0; s < kAhead; ++s) blocks[s] = blocks_of(s);
     ring_.begin(lines, streams.codes + static_cast<int64_t>(index.x) * kUnitBytes);
     tile_.raw = streams.raw + ((group * streams.row_segments + static_cast<int64_t>(column) * streams.tile_segments) *
@@ -83,18 +82,18 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     LaneGroup::sync();
     ECMV_GPU_UNROLL
     for (int s = 0; s < kAhead; ++s) {
-      ring_.fetch(blocks[s], s);  // no position is behind the ring yet
+      ring_.fetch(blocks[s], s);  // no position has left the ring yet
       gpu::commit_copies();
     }
     if constexpr (kFetches) fetch_group(0);
   }
 
-  // Raw bits to registers, which what comes between begin() and this may use for itself.
+  // Loads raw bits to registers, which code between begin() and this may use for itself.
   ECMV_GPU_DEVICE void begin_raw() { load_step(0, 0, kRawBytesOfLane, 0); }
 
-  // Calls visit(segment, quad of the segment, bytes) for all quads in order: byte k is of column k in this lane's
-  // row, as Cells::join gives it. For floats a fourth argument has the bytes of sign and mantissa, of f8 the raw word
-  // with the quad's.
+  // Calls visit(segment, quad of the segment, bytes) for all quads in order: byte k is column k of this lane's row, as
+  // Cells::join gives it. Floats pass a fourth argument: the bytes of sign and mantissa, f8 the raw word with the
+  // quad's.
   template <bool kFetched = false, typename Visit>
   ECMV_GPU_DEVICE void decode(const Table& table, Visit visit) {
     for (int s = 0; s < segments_; ++s) {
@@ -113,14 +112,14 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
 
   ECMV_GPU_DEVICE int first_col() const { return first_col_; }
 
-  // decode() with what Cells::integers makes of a quad.
+  // decode() with the results of Cells::integers.
   template <typename Visit>
   ECMV_GPU_DEVICE void decode_integers(const Table& table, Visit visit) {
     decode(table, Integers<Visit>{visit});
   }
 
-  // The parts of decode(), for lane groups that go through their tiles together: before segment s each waits, then
-  // all meet, then each calls fetch() and commits. Copies that are no bulk copies are those of all that it has
+  // The parts of decode(), for lane groups that go through their tiles together: before segment s each waits, then all
+  // meet, then each calls fetch() and commits. Copies other than bulk copies count with everything that it has
   // committed.
   ECMV_GPU_DEVICE int segments() const { return segments_; }
   ECMV_GPU_DEVICE void wait_for_segment() {
@@ -153,8 +152,8 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
   static constexpr int kBatchCols = batch_cols(kSymbolCols, kForm), kBatches = kSegmentCols / kBatchCols,
                        kBatchQuads = kBatchCols / 4;
   static constexpr int kBatchWords = batch_words(kSymbolCols, kForm), kUnitWords = raw_unit_words(kSymbolCols, kForm);
-  static constexpr int kRawBytesOfLane = kUnitWords * 4;  // of a unit
-  // What is loaded at once: batches, or parts of them.
+  static constexpr int kRawBytesOfLane = kUnitWords * 4;  // a unit
+  // The columns loaded at once: a batch, or a part of one.
   static constexpr int kLoadsOfBatch = kLanesForm.halves ? 2 : 1, kStepQuads = kBatchQuads / kLoadsOfBatch;
   static_assert(kBatchWords % kLoadsOfBatch == 0);
   static_assert(kBatches % 2 == 0);
@@ -166,9 +165,9 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     if constexpr (kLanesForm.early) return gpu::load_streaming_before_sync(from);
     return gpu::load_streaming_here(from);
   }
-  // Loads what step `step` of the segment that is `further` bytes after the one in work needs and the one before it
-  // has not loaded, lanes `of_lane` bytes apart. Loads begin when what is in use has come: nvcc counts all of a
-  // thread's loads of this kind by one counter, so that a wait for one waits for all that have begun.
+  // Loads the words that step `step` needs and the step before has not loaded, in the segment that lies `further` bytes
+  // after the one in work; lanes are `of_lane` bytes apart. Loads begin when the batch in use has come: nvcc counts all
+  // of a thread's loads of this kind by one counter, so a wait for one waits for all that have begun.
   ECMV_GPU_DEVICE void load_step(int step, int further, int of_lane, uint32_t in_use) {
     if constexpr (kRawBits == 0) return;
     const int batch = step / kLoadsOfBatch;
@@ -190,14 +189,14 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     }
     if constexpr (kLanesForm.early) LaneGroup::sync();
   }
-  // The first word of a batch that a step loads: units that have a word of the step's columns, and no word of those
-  // before.
+  // The first word of a batch that a step loads: it loads units with a word of the step's columns and none before
+  // those.
   ECMV_GPU_DEVICE static constexpr int first_word(int step) {
     return (step * (kBatchWords / kLoadsOfBatch) + kUnitWords - 1) / kUnitWords * kUnitWords;
   }
 
-  // Batches that are brought to the L2 cache at a time, before they are loaded (NOTES.md: what that gains, and costs
-  // bf16).
+  // Batches that are brought to the L2 cache at a time, before they are loaded (notes/int8_vector.md has the gain,
+  // notes/rows_with_tokens.md the loss with bf16).
   static constexpr int kPrefetched = kSymbolCols != 4 || (kFloats && !kLanesForm.prefetches) ? 0
                                      : kRawBits > 3                                          ? 1
                                      : kRawBits > 0                                          ? kBatches
@@ -212,8 +211,8 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
   ECMV_GPU_DEVICE int blocks_of(int s) const { return s < segments_ ? ring_.blocks_of(s) : 0; }
   // Starts the copies of the next blocks and moves lagging positions forward.
   ECMV_GPU_DEVICE void fetch_codes(int blocks, int later) {
-    // Since the last such call a segment was decoded, whose bits fit a ring, and before it no position was behind the
-    // ring.
+    // One segment was decoded since the last such call, its bits fit a ring, and before it no position
+    // had left the ring.
     if constexpr (kExactLengths) {
       const int behind = 32 * ring_.reach() - ring_bits();
       tile_.position =
@@ -224,14 +223,14 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     if (static_cast<int>(tile_.position) < least) tile_.position = static_cast<uint32_t>(least);
   }
 
-  // The next kSymbols symbols, all of segment s.
+  // Decodes the next kSymbols symbols, all of segment s.
   template <int kSymbols, typename Visit>
   ECMV_GPU_DEVICE void decode_symbols(const Table& table, int s, bool goes_on, Visit visit) {
     constexpr int kSteps = kSymbols * kSymbolCols / 4 / kStepQuads;
     static_assert(kSteps % (2 * kLoadsOfBatch) == 0);
     Windows windows{};
     uint32_t window = 0, used = 0, used_before = 0, rotation = 0;
-    // Without a condition: with one nvcc would load to other registers and wait to copy them.
+    // Without a condition, because nvcc would load to other registers and wait to copy them.
     const int next = goes_on ? kSegmentRawBytes * kSymbols / kSegmentSymbols : 0;  // past the last segment: its own
     const auto look_up = [&](int i) {
       if (i % (2 * kSymbolsOfWindow) == 0) {
@@ -250,7 +249,7 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     uint32_t entry = 0, ahead = look_up(0);
     ECMV_GPU_UNROLL
     for (int i = 0; i < kSymbols; ++i) {
-      const uint32_t before = entry;  // of pairs, the first one's
+      const uint32_t before = entry;  // a pair's first entry
       entry = kLanesForm.looks_ahead || i == 0 ? ahead : look_up(i);
       used = Bytes::add_length(entry, used);
       if (i % (2 * kSymbolsOfWindow) == 2 * kSymbolsOfWindow - 1 || i == kSymbols - 1)
@@ -267,7 +266,7 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     tile_.raw += next;
   }
 
-  // What decode_integers() has decode() call.
+  // The visit that decode_integers() passes to decode().
   template <typename Visit>
   struct Integers {
     Visit visit;
@@ -277,7 +276,7 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
   ECMV_GPU_DEVICE void visit_quad(int quad, int s, int next, Visit visit, uint32_t entry) {
     const int batch = quad / kBatchQuads, group = quad % kBatchQuads / 8;
     if (quad % kStepQuads == 0) {
-      // Nobody needs what is loaded past the last segment: all lanes load the same.
+      // Nobody needs the words loaded past the last segment, so all lanes load the same.
       const int step = quad / kStepQuads;
       const bool of_next = step + 1 == kSteps;
       load_step(of_next ? 0 : step + 1, of_next ? next : 0, of_next && next == 0 ? 0 : kRawBytesOfLane,

@@ -1,10 +1,10 @@
-// The patches of a tile, 32 lanes at a time: each its own (for_each_patch), all lanes together (deal_patches), or in
-// the order of columns while the tile is decoded (PatchWalk).
+// The patches of a tile, 32 lanes at a time: each lane its own (for_each_patch), all lanes together (deal_patches), or
+// in the order of columns while the tile is decoded (PatchWalk).
 //
-// Those of strips are packets of eight, a lane each. What a patch says is how far it is from the one before, so lanes
-// first add up theirs. That is done for a tile's first 256 patches while x is not there yet: a tile of 64 rows has
-// 130 to 180. (With 128 of two bytes loaded so early the others were waited for; all of it done once x was there cost
-// 1 to 2 us of 32 a layer: H200, 16384 x 16384, sigma 1.)
+// Patches of strips come in packets of eight, a lane each. A patch says how far it is from the one before, so lanes
+// first add up theirs. That happens for a tile's first 256 patches while x is not there yet: a tile of 64 rows has 130
+// to 180. (With 128 of two bytes loaded so early the others were waited for; all of it done once x was there cost 1 to
+// 2 us of 32 a layer: H200, 16384 x 16384, sigma 1.)
 #pragma once
 
 #include <type_traits>
@@ -20,8 +20,8 @@ struct Packet {
   uint32_t words[kPacketWords];
 };
 
-// This lane's of 32 packets from number `first` of `count` of a tile on, whose own first one is number `of_tile` at
-// `patches`. What only moves on where it has none.
+// This lane's packet of 32, from number `first` of `count` of a tile on; the tile's first packet is number `of_tile` at
+// `patches`. Where there is none, the packet only moves on.
 ECMV_GPU_DEVICE Packet load_packet(gpu::Pointer<const uint16_t> patches, uint32_t of_tile, uint32_t first,
                                    uint32_t count) {
   const uint32_t own = first + static_cast<uint32_t>(LaneGroup::lane());
@@ -33,15 +33,15 @@ ECMV_GPU_DEVICE Packet load_packet(gpu::Pointer<const uint16_t> patches, uint32_
   return packet;
 }
 
-// Where the patches of a packet are.
+// The places of a packet's patches.
 struct PlacedPatches {
   uint32_t places[kPacketPatches / 2];  // halves, the first one's lower
   uint32_t flags;                       // bit k: whether number k is there; bit 8 + k: whether it takes
 
-  // Where the 32 packets end, in all lanes; no place of a patch that is there is beyond 16 bits.
+  // The end of the 32 packets, in all lanes; no place of an existing patch needs more than 16 bits.
   ECMV_GPU_DEVICE uint32_t end() const { return LaneGroup::pick(places[kPacketPatches / 2 - 1] >> 16, kLanes - 1); }
 };
-// `before`: where the 32 packets begin.
+// `before` is where the 32 packets begin.
 ECMV_GPU_DEVICE PlacedPatches placed_patches(Packet packet, uint32_t before) {
   static_assert(kPacketPatches == 8 && kPlacedPatchBits == 12);
   constexpr uint32_t kMask = (1u << kPlacedPatchBits) - 1;
@@ -77,15 +77,15 @@ ECMV_GPU_DEVICE void visit_placed(const PlacedPatches& placed, F f) {
 // A tile's patches in the order of their columns: 32 at a time, a lane each, and the 32 after them.
 inline constexpr int kNoCol = 1 << 20;
 struct PatchWalk {
-  uint32_t first = 0;                    // of the 32
+  uint32_t first = 0;                    // number of the first of the 32
   uint32_t patch = 0, ahead = 0;         // this lane's
   int col = kNoCol;                      // its column in the tile, kNoCol once it is applied
-  int applied = 0;                       // of the 32
-  bool is_first = true, is_last = true;  // of its element's
+  int applied = 0;                       // how many of the 32
+  bool is_first = true, is_last = true;  // among its element's patches
 };
 ECMV_GPU_DEVICE int patch_row(uint32_t patch) { return static_cast<int>(patch % kLanes); }
 
-// Where the element is, its exponent, and the one that is coded in its place.
+// An element's place, its exponent, and the exponent that is coded in its place.
 struct PatchWord {
   int row, col;
   uint32_t exponent, substitute;
@@ -95,7 +95,7 @@ ECMV_GPU_DEVICE PatchWord patch_word(uint32_t bits) {
           bits >> 24};
 }
 
-// Patches of floats and their signs to the L2, but for the bytes after the section's last 16 whole ones.
+// Prefetches patches of floats and their signs to the L2, except for the bytes after the section's last 16 whole ones.
 ECMV_GPU_DEVICE void prefetch_patches(const Streams& streams, uint32_t first, uint32_t count) {
   if (LaneGroup::lane() != 0 || count == 0) return;
   const int64_t size = (kPatchWordBytes + 1) * streams.patch_count;
@@ -114,7 +114,7 @@ ECMV_GPU_DEVICE void prefetch_patches(const Streams& streams, uint32_t first, ui
 template <bool kFloats, int kCellBits, bool kPlaced>
 class TilePatches {
  public:
-  // Some patches a lane, and signs and mantissas of their elements where these are floats.
+  // Holds some patches a lane, and signs and mantissas of their elements where these are floats.
   template <int kCount, typename Bits = uint32_t>
   struct Batch {
     Bits bits[kCount];
@@ -122,10 +122,10 @@ class TilePatches {
   };
   using StoredBits = std::conditional_t<kFloats, uint32_t, uint16_t>;
 
-  // Calls f for this lane's patches: f(row, column of the tile, what is added to the element) for int8 elements, each
-  // of one cell, of which an element may have several; f(patch, sign and mantissa of its element: a byte) for floats.
-  // The first ones of int8 elements have been loaded since begin(); later ones come as many at once, for one at a
-  // time would be waited for.
+  // Calls f for this lane's patches. int8: f(row, column of the tile, amount to add to the element), one cell each; an
+  // element may have several. Floats: f(patch, sign and mantissa of its element: a byte). The first patches of int8
+  // elements have been loaded since begin(); later ones come as many at once, because one at a time would be waited
+  // for.
   template <typename F>
   ECMV_GPU_DEVICE void for_each_patch(F f) const {
     uint32_t first = 0;
@@ -143,8 +143,8 @@ class TilePatches {
         if (first + patch_of(k) < count_) visit(first + patch_of(k), batch.bits[k], kFloats ? batch.sign[k] : 0, f);
     }
   }
-  // The same in all lanes at once: f(whether this lane has one, ...). Later ones of int8 elements are loaded while
-  // those before them are in use.
+  // The same in all lanes at once: f(whether this lane has one, ...). Later patches of int8 elements are loaded while
+  // earlier ones are in use.
   template <typename F>
   ECMV_GPU_DEVICE void deal_patches(F f) const {
     const uint32_t count = patch_count();
@@ -176,7 +176,7 @@ class TilePatches {
       }
     }
   }
-  // Two times 32 of floats from number `first` on: f(0 or 1, whether this lane has one, ...).
+  // Visits twice 32 patches of floats from number `first` on: f(0 or 1, whether this lane has one, ...).
   template <typename F>
   ECMV_GPU_DEVICE void read_patches(uint32_t first, F f) const {
     const auto batch = load<2>(first);
@@ -187,7 +187,7 @@ class TilePatches {
     return static_cast<uint32_t>(LaneGroup::uniform(static_cast<int32_t>(count_)));
   }
 
-  // For a tile of strips, between begin() and for_each_placed_patch(): what needs no vector.
+  // For a tile of strips, between begin() and for_each_placed_patch(): the work that needs no vector.
   ECMV_GPU_DEVICE void place_patches() { placed_ = placed_patches(packet_, 0); }
   // Calls f(place in the tile, whether one is taken) for the patches of such a tile.
   template <typename F>
@@ -207,8 +207,8 @@ class TilePatches {
     begin_patches(walk, kNoPatch);
     return walk;
   }
-  // Applies the patches of columns before `end_col` of the tile: f(row, column of the tile, what is added to an int8
-  // element or what the exponent is).
+  // Applies the patches of columns before `end_col` of the tile: f(row, column of the tile, amount to add to an int8
+  // element, or the exponent).
   template <typename F>
   ECMV_GPU_DEVICE void apply_patches(PatchWalk& walk, int end_col, F f) const {
     for (;;) {
@@ -273,7 +273,7 @@ class TilePatches {
     else
       f(patch_row(bits), patch_col(i, bits), patch_change(bits));
   }
-  // From number `first` of the tile on.
+  // Loads from number `first` of the tile on.
   template <int kCount>
   ECMV_GPU_DEVICE Batch<kCount, StoredBits> load(uint32_t first) const {
     Batch<kCount, StoredBits> batch;
@@ -328,10 +328,10 @@ class TilePatches {
   }
 
   gpu::Pointer<const uint16_t> patches_;
-  gpu::Pointer<const uint8_t> signs_;  // of floats
-  uint32_t first_, left_, count_;      // of the tile; of strips: packets
+  gpu::Pointer<const uint8_t> signs_;  // floats only
+  uint32_t first_, left_, count_;      // the tile's patches; strips: packets
   uint16_t ahead_[kPatchesAhead];
-  Packet packet_;  // of strips, in their place
+  Packet packet_;  // strips, in place of patches
   PlacedPatches placed_;
 };
 

@@ -1,7 +1,6 @@
-// Decoded rows in shared memory. A lane decodes a row, but matrix units and memory want a row from several lanes; so
-// a lane group writes what it decoded to a piece of shared memory of its own, 32 rows x kRowBytes bytes, and corrects
-// there what patches change. The rows' 16 bytes that eight lanes write at once, and those of one row that lanes read
-// at once, lie in different banks.
+// Decoded rows in shared memory. A lane decodes a row, but matrix units and memory want a row from several lanes. So a
+// lane group writes decoded rows to a piece of shared memory of its own, 32 rows x kRowBytes bytes, and applies patches
+// there. Eight lanes write 16 bytes of eight rows at once, or read those 16 bytes of one row, without bank conflicts.
 #pragma once
 
 #include "backends/gpu/products/token_pieces.h"
@@ -9,16 +8,16 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-// Four elements of f8, of exponents in bits 6..3 of bytes. With the first column's mantissa in bits 2..0 a raw word
-// has the next one's in byte 2, the signs of both in bit 3 of the bytes after these, and what the other two columns
-// have a nibble above.
+// Four elements of f8, from exponents in bits 6..3 of bytes. A raw word that has the first column's mantissa in bits
+// 2..0 has the next one's in byte 2 and the signs of both in bit 3 of the bytes after these; the other two columns lie
+// a nibble above.
 ECMV_GPU_DEVICE uint32_t f8_bytes(int quad, uint32_t exponents, uint32_t word) {
   const uint32_t raw = gpu::funnel_shift_right(word, word, static_cast<uint32_t>(4 + quad % 2 * 8)),
                  mantissas = gpu::byte_permute(raw, raw >> 4, 0x6420), signs = gpu::byte_permute(raw << 4, raw, 0x7531);
   return gpu::select_bits(0x78787878u, exponents, gpu::select_bits(0x80808080u, signs, mantissas & 0x07070707u));
 }
 
-// Symbols of eight in the same way: join_eights() has an element's exponent and mantissa from bit 4 on, and its sign
+// Symbols of eight in the same way: join_eights() gives an element's exponent and mantissa from bit 4 on, and its sign
 // in bit 15.
 ECMV_GPU_DEVICE uint32_t f8_bytes_of_eight(int quad, uint32_t exponents, uint32_t word, uint32_t lowest) {
   const FourFloats four = join_eights<true>(quad, exponents, word, 0);
@@ -45,12 +44,11 @@ struct RowsPiece {
     return kFloats ? in_both_halves(lowest) : 0x01010101u * (static_cast<uint32_t>(lowest) & 0xFF);
   }
 
-  // Where 16 bytes of a row lie.
+  // The place of 16 bytes of a row.
   static ECMV_GPU_DEVICE int place(int row, int chunk) { return gpu::place_in_piece<kRowBytes>(row, chunk); }
 
-  // Decodes segment s, of which the codes are there, and calls use(first column in the tile, columns) whenever the
-  // piece is full, and at the tile's end; all lanes may read it then. `patches` is the tile's walk, from segment to
-  // segment.
+  // Decodes segment s, whose codes must be there. Calls use(first column in the tile, columns) whenever the piece is
+  // full, and at the tile's end; all lanes may read it then. `patches` is the tile's walk, from segment to segment.
   template <typename Use>
   ECMV_GPU_DEVICE void decode(TileOf& tile, const Table& table, int s, PatchWalk& patches, Use use) {
     gpu::uint4 chunk{};

@@ -1,6 +1,6 @@
-// What patches change in products of fragments, as a matrix product of their own: each patch is a column of operand
-// A, in the row of its element, and meets the tokens' numbers of that element's column. So the sums come to the lanes
-// that have them without anybody waiting for a turn. (H200, 16384 x 16384 of bf16, 16 tokens: T = 11, with more
+// Adds the changes of patches in products of fragments by a matrix product of their own. Each patch is a column of
+// operand A, in the row of its element, and meets the tokens' numbers of that element's column. So the sums come to the
+// lanes that hold them, and nobody waits for a turn. (H200, 16384 x 16384 of bf16, 16 tokens: T = 11, with more
 // patches, took 8 us longer than T = 12 when they were dealt out one by one, and 5 us as a product.)
 #pragma once
 
@@ -13,10 +13,10 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 // Tokens of a tile.
 inline constexpr int kFragmentTile = 8;
 
-// The pair of a unit's eight that has the numbers for column `col` of stored row `row`.
+// Which of a unit's eight pairs has the numbers for column `col` of stored row `row`.
 ECMV_GPU_DEVICE int fragment_pair(int row, int col) { return col / 2 % 2 * 4 + row % 4; }
 
-// Bytes of a unit of 16 columns of the matrix in shared memory: of each lane the four columns of its token.
+// Bytes of a unit of 16 columns of the matrix in shared memory: for each lane four columns of its token.
 inline constexpr int kLaneTokenBytes = 8, kUnitTokenBytes = kLanes * kLaneTokenBytes;
 
 // Numbers of token lane / 4 in shared memory, in the order of units, from a tile's first column on.
@@ -33,8 +33,8 @@ struct UnitNumbers {
   }
 };
 
-// The same where four lane groups multiply together: tokens in blocks of 64 columns (gpu/warpgroup_units.h). A place
-// is a multiple of 8 and which 16 bytes.
+// The same where four lane groups multiply together, with tokens in blocks of 64 columns
+// (backends/gpu/products/warpgroup_units.h). A place is a multiple of 8 plus the number of its 16 bytes.
 template <int kTiles>
 struct BlockNumbers {
   static constexpr int kBlockBytes = kFragmentTile * kTiles * gpu::kBlockTokenBytes;
@@ -53,19 +53,19 @@ struct BlockNumbers {
   }
 };
 
-// The row of a unit that an element of a stored row and column is in, and the one of no unit.
+// The row of a unit that has an element of a stored row and column, and a row that no unit has.
 ECMV_GPU_DEVICE uint32_t unit_row(int row, int col) { return static_cast<uint32_t>(row / 4 + col / 4 % 2 * 8); }
 inline constexpr uint32_t kNoUnitRow = kUnitRows, kUnitRowBits = 5;
 
-// Operand A of eight patches, of which this lane has those of columns t and t + 4, of two words each: facts, of which
-// the lowest bits are the row of the unit, and what they gain and lose.
+// Operand A of eight patches. This lane has columns t and t + 4, two words each: facts, whose lowest bits are the row
+// of the unit, and what the patches gain and lose.
 ECMV_GPU_DEVICE gpu::uint4 patch_operand(const uint32_t (&facts)[2], const uint32_t (&words)[2]) {
   const uint32_t above = static_cast<uint32_t>(LaneGroup::lane() / 4), below = above + 8;
   const auto in_row = [&](int k, uint32_t row) { return (facts[k] & (2 * kUnitRows - 1)) == row ? words[k] : 0; };
   return {in_row(0, above), in_row(0, below), in_row(1, above), in_row(1, below)};
 }
 
-// Adds what the patches of some lanes change: a patch is two columns of A.
+// Adds the changes that the patches of some lanes make: a patch is two columns of A.
 template <typename Numbers, int kTiles>
 ECMV_GPU_DEVICE void multiply_float_patches(bool has, int row, int col, const PatchNumbers& changes,
                                             const Numbers& numbers, float (&sums)[kTiles][4]) {
@@ -91,8 +91,8 @@ ECMV_GPU_DEVICE void multiply_float_patches(bool has, int row, int col, const Pa
   }
 }
 
-// Adds what the patches of some lanes change, `cell` or its negative, a number of bf16 without sign: a patch is a
-// column of A.
+// Adds the changes that the patches of some lanes make, `cell` or its negative, a number of bf16 without sign: a patch
+// is a column of A.
 template <typename Numbers, int kTiles>
 ECMV_GPU_DEVICE void multiply_integer_patches(bool has, int row, int col, bool takes, uint32_t cell,
                                               const Numbers& numbers, float (&sums)[kTiles][4]) {
@@ -104,7 +104,7 @@ ECMV_GPU_DEVICE void multiply_integer_patches(bool has, int row, int col, bool t
   const int count = gpu::popcount(LaneGroup::ballot(has));
   ECMV_GPU_NO_UNROLL
   for (int first = 0; first < count; first += kAtOnce) {
-    uint32_t fact[4], change[4];  // of patches 2 t, 2 t + 1, 8 + 2 t and 9 + 2 t
+    uint32_t fact[4], change[4];  // patches 2 t, 2 t + 1, 8 + 2 t and 9 + 2 t
     ECMV_GPU_UNROLL
     for (int k = 0; k < 4; ++k) {
       fact[k] = LaneGroup::shuffle(facts, first + k / 2 * 8 + 2 * t + k % 2);
@@ -124,7 +124,7 @@ ECMV_GPU_DEVICE void multiply_integer_patches(bool has, int row, int col, bool t
   }
 }
 
-// All patches of a tile; those of int8 elements in the numbers that codes are multiplied as (Cells::integers).
+// Adds all patches of a tile; int8 patches as the numbers that codes are multiplied as (Cells::integers).
 template <typename TileOf, typename Numbers, int kTiles>
 ECMV_GPU_DEVICE void multiply_patches(const TileOf& tile, int power, const Numbers& numbers, float (&sums)[kTiles][4]) {
   if constexpr (TileOf::kFloats) {

@@ -1,5 +1,4 @@
-// What products of fragments have in common: where tokens lie, how a block's shared memory is divided, and batches in
-// parts.
+// Shared by products of fragments: where tokens lie, how a block's shared memory is divided, and batches in parts.
 #pragma once
 
 #include <string>
@@ -13,11 +12,11 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 // Where things lie in shared memory beside table and rings.
 struct FragmentsLayout {
   int tokens = 0;  // [units, kUnitTokenBytes], or blocks from gpu::first_block() on
-  int facts = 0;   // of int8 and f8 elements, [2, tokens, 32]: of each token the largest number's bits, and the sum
+  int facts = 0;   // int8 and f8 elements, [2, tokens, 32]: each token's largest number's bits, and its sum
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
 };
 
-// The columns of the matrix that some column tiles of fragments have, of which `all` exist.
+// The columns of the matrix that some column tiles of fragments cover; `all` of them exist.
 ECMV_GPU_DEVICE TileCols matrix_cols(const TileCols& stored, int all) {
   return {2 * stored.first, all, 2 * stored.stored};
 }
@@ -28,8 +27,8 @@ ECMV_GPU_DEVICE TileCols matrix_cols(const TileCols& stored, int all) {
 struct FragmentPolicy : RingPolicy {
   int tokens, col_bytes;
   bool warpgroup;  // four lane groups multiply together
-  // The tokens' digits are multiplied with bytes of elements. Blocks then have the same number of row groups, and
-  // rings that are not lean.
+  // The tokens' digits are multiplied with bytes of elements. Blocks then have the same number of row groups, and rings
+  // are not lean.
   bool digits;
 };
 
@@ -61,7 +60,7 @@ struct MultiplyFragments {
   Matrix matrix;
   gpu::TokenParts<FragmentsPlan> parts;
   FragmentsKernel kernel;
-  int cols;  // of the matrix
+  int cols;  // the matrix's
   int compute_units;
   bool early;
 
@@ -74,7 +73,7 @@ struct MultiplyFragments {
   }
 };
 
-// `no_kernel`: what the kernel is for, where it has none for the code.
+// `no_kernel` names the codes that the kernel is for, in the refusal of any other.
 inline std::string refuses_fragments(const backends::CompressedView& view, const backends::DeviceInfo& device,
                                      const FragmentPolicy& policy, FragmentsKernel (*kernel_of)(const Code&, bool),
                                      const char* no_kernel) {

@@ -1,5 +1,5 @@
 // Tokens of bf16 as kernels read them: eight numbers at a time, scaled by powers of two where elements are multiplied
-// as very small numbers, and the largest number and the sum of each token's columns.
+// as very small numbers, with the largest number and the sum of each token's columns.
 #pragma once
 
 #include "backends/gpu/products/row_units.h"
@@ -10,7 +10,7 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 // x' = x * 2^shift has its largest number at about 2^100.
 ECMV_GPU_DEVICE int token_shift(uint32_t largest) { return largest == 0 ? 0 : 227 - static_cast<int>(largest >> 7); }
-// The powers of two that two numbers of bf16 in a word are multiplied with, one after the other.
+// Two numbers of bf16 in a word are multiplied by these powers of two, one after the other.
 struct TokenFactors {
   uint32_t first, second;
 };
@@ -31,7 +31,7 @@ ECMV_GPU_DEVICE gpu::uint4 eight_numbers(const gpu::Bf16Tokens& x, int token, co
   return *gpu::cast<const gpu::uint4>(x.x + (token * x.x_stride + cols.first + col));
 }
 
-// What is known of some numbers of a token.
+// The largest number and the sum of some numbers of a token.
 struct TokenFacts {
   uint32_t most = 0;  // bits of the largest one, without sign
   float total = 0;
@@ -44,15 +44,15 @@ struct TokenFacts {
       total += gpu::float_of(half << 16);
     }
   }
-  // All lanes' together.
+  // Joins the facts of all lanes.
   ECMV_GPU_DEVICE void join() {
     most = static_cast<uint32_t>(LaneGroup::reduce_max(static_cast<int32_t>(most)));
     ECMV_GPU_UNROLL
     for (int distance = kLanes / 2; distance > 0; distance /= 2) total += LaneGroup::shuffle_xor(total, distance);
   }
 };
-// Once all threads have met: joins the facts of `parts` parts of each token's columns, at 32 * token + part of
-// `largest` and `totals`, at 32 * token.
+// Call once all threads have met: joins the facts of `parts` parts of each token's columns, at 32 * token + part of
+// `largest` and `totals`, and leaves them at 32 * token.
 ECMV_GPU_DEVICE void join_token_facts(int batch, int lane_groups, int parts, gpu::Pointer<uint32_t> largest,
                                       gpu::Pointer<float> totals) {
   const int lane = LaneGroup::lane();
@@ -65,9 +65,9 @@ ECMV_GPU_DEVICE void join_token_facts(int batch, int lane_groups, int parts, gpu
   }
 }
 
-// The largest number and the sum of each token's columns, at 32 * token of `largest` and `totals` once all threads
-// have met. Several lane groups look at a token, and all tokens are looked at at once. (H200, 16384 x 16384, 16
-// tokens: a product of fragments of int8 took 78 us so, and 83 with one token after the other.)
+// Finds the largest number and the sum of each token's columns, at 32 * token of `largest` and `totals` once all
+// threads have met. Several lane groups look at a token, and at all tokens at once. (H200, 16384 x 16384, 16 tokens: a
+// product of fragments of int8 took 78 us so, and 83 with one token after the other.)
 ECMV_GPU_DEVICE void look_at_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, int lane_groups,
                                     gpu::Pointer<uint32_t> largest, gpu::Pointer<float> totals) {
   constexpr int kLoads = 4;  // under way

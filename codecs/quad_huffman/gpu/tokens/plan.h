@@ -1,5 +1,5 @@
-// Host side of products whose blocks, the shares, have some of the columns each: which plan is done first, batches in
-// parts, and what the backend has to know.
+// Host side of products whose blocks, the shares, have some of the columns each: which plan ends first, batches in
+// parts, and the facts for the backend.
 #pragma once
 
 #include <algorithm>
@@ -15,17 +15,17 @@ namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 // The most lane groups that share a row.
 inline constexpr int kMostTokenGroups = 16;
 
-// Products that several blocks, the shares, share the columns of; blocks take row groups in turn.
+// Products whose columns several blocks, the shares, divide; blocks take row groups in turn.
 struct SharesPlan {
   BlockPlan plan;  // `inputs` follow the rings
   int shares, share_tiles;
   int64_t blocks;
 };
-// How many lane groups a block has, up to `most`, and how many column tiles: of all ways that fit the shared memory
-// the one whose blocks are done first. `matrix` is the stored one; input_bytes(column tiles) is what a block has
-// besides table and rings. Where `even`, blocks have the same number of row groups, otherwise as many rounds of all
-// their lane groups. Lane groups of a multiprocessor take as long as three quarters of the most at least, seven
-// eighths where `even`. No blocks where nothing fits.
+// Chooses how many lane groups a block has, up to the policy's, and how many column tiles: among all ways that fit the
+// shared memory, the one whose blocks are done first. `matrix` is the stored one; input_bytes(column tiles) is the
+// memory of a block besides table and rings. Where `even`, blocks have the same number of row groups, otherwise as many
+// rounds of all their lane groups. Fewer lane groups than three quarters of the policy's (seven eighths where `even`)
+// take as long as that many. No blocks where nothing fits.
 template <typename InputBytes>
 SharesPlan plan_shares(const RingPolicy& policy, const Code& code, datasets::Shape matrix, int64_t ring_bytes,
                        const backends::DeviceInfo& device, InputBytes input_bytes, int multiple = 1,
@@ -72,7 +72,7 @@ SharesPlan plan_shares(const RingPolicy& policy, const Code& code, datasets::Sha
   return best;
 }
 
-// Blocks whose sums a launch after the product adds up.
+// The number of blocks whose sums a launch after the product adds up.
 template <typename Plan>
 int added_shares(const Plan& plan) {
   if constexpr (requires { plan.layout.pairs; })
@@ -80,7 +80,7 @@ int added_shares(const Plan& plan) {
   return plan.layout.shares;
 }
 
-// launch(plan, tokens) starts the product of each part. What several shares sum up goes to the scratch.
+// launch(plan, tokens) starts the product of each part. Sums of several shares go to the scratch.
 template <typename Plan, typename Launch>
 void multiply_parts(void* stream, const backends::MatmulArgs& args, const gpu::TokenParts<Plan>& parts,
                     int compute_units, bool early, Launch launch) {
@@ -94,14 +94,14 @@ void multiply_parts(void* stream, const backends::MatmulArgs& args, const gpu::T
   });
 }
 
-// The rounding of sums over so many columns. Substitutes are multiplied too, and subtracted again; of int8 elements
-// the sum of the tokens' numbers is, as often as what is coded is off from the element.
+// The rounding of sums over so many columns. Substitutes are multiplied too, and subtracted again. With int8 elements
+// the sum of the tokens' numbers is subtracted as well, times the offset of the codes.
 inline backends::ProductRounding rounding_of_shares(const backends::CompressedView& view, const Code& code, int cols,
                                                     int shares) {
   backends::ProductRounding rounding = gpu::token_rounding(cols, shares + kMostTokenGroups);
   if (has_floats(view)) return rounding_of_floats(view, rounding, cols);
   rounding.more_roundings += 4 * cols;
-  // An element that is patched is coded as another one of as many bits.
+  // A patched element is coded as another one of as many bits.
   const int most = (most_high(code.symbol_cols, code.form) + 1) << cell_bits(code.form);
   rounding.offset = 2.0 * (std::abs(code.lowest) + most);
   return rounding;

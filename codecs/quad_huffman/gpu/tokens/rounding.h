@@ -1,5 +1,4 @@
-// How products of bf16 and f8 elements round beyond their sums: substitutes for exponents, and tokens that are
-// scaled.
+// How products of bf16 and f8 elements round beyond their sums: by substitutes for exponents, and by scaled tokens.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +16,14 @@ inline int largest_substitute(const backends::CompressedView& matrix) {
   return has_floats(matrix) ? header_of(matrix).largest_substitute : 0;
 }
 
-// Why products of a matrix that is not plain cannot take its patches, or nothing.
+// Says why products of a matrix that is not plain cannot take its patches; "" if they can.
 inline std::string refuses_patches(const backends::CompressedView& matrix) {
   if (largest_substitute(matrix) == 255)
     return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
   return "";
 }
 
-// Substitutes for exponents are multiplied too, and what they add too much in `cols` columns is subtracted again.
+// Substitutes for exponents are multiplied too, and their excess in `cols` columns is subtracted again.
 inline backends::ProductRounding rounding_of_patches(const backends::CompressedView& matrix,
                                                      backends::ProductRounding rounding, int64_t cols) {
   const int largest = largest_substitute(matrix);
@@ -35,8 +34,7 @@ inline backends::ProductRounding rounding_of_patches(const backends::CompressedV
   return rounding;
 }
 
-// Elements in symbols of eight exponents are multiplied by a power of two that may be 2^-15, and with them what is
-// summed up.
+// Elements in symbols of eight exponents, and so their sums, are multiplied by a power of two that may be 2^-15.
 inline backends::ProductRounding rounding_of_eights(const backends::CompressedView& matrix,
                                                     backends::ProductRounding rounding) {
   const Code code = code_of(matrix);
@@ -44,8 +42,8 @@ inline backends::ProductRounding rounding_of_eights(const backends::CompressedVi
   return rounding;
 }
 
-// Tokens of f8 elements are scaled so that the largest number is about 2^100; what is too small then is lost, and the
-// sum is scaled back.
+// Tokens of f8 elements are scaled so that the largest number is about 2^100. Numbers that are too small then are lost,
+// and the sum is scaled back.
 inline backends::ProductRounding rounding_of_scaling(const backends::CompressedView& matrix,
                                                      backends::ProductRounding rounding) {
   const Code code = code_of(matrix);
@@ -55,7 +53,7 @@ inline backends::ProductRounding rounding_of_scaling(const backends::CompressedV
   return rounding;
 }
 
-// All of these, of products with tokens of bf16.
+// All of these together, for products with tokens of bf16.
 inline backends::ProductRounding rounding_of_floats(const backends::CompressedView& matrix,
                                                     backends::ProductRounding rounding, int64_t cols) {
   return rounding_of_eights(matrix, rounding_of_scaling(matrix, rounding_of_patches(matrix, rounding, cols)));

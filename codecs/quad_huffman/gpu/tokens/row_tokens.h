@@ -1,4 +1,5 @@
-// Tokens of bf16 for lanes that own rows (gpu/row_units.h): pairs of them in shared memory, and what patches add.
+// Tokens of bf16 for lanes that own rows (backends/gpu/products/row_units.h): pairs in shared memory, and what patches
+// add.
 #pragma once
 
 #include "backends/gpu/products/row_units.h"
@@ -7,8 +8,8 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-// The share's columns of all tokens to shared memory, zeros for tokens and columns that do not exist;
-// shift_of(token): by how many powers of two they are scaled.
+// Brings the share's columns of all tokens to shared memory, with zeros for tokens and columns that do not exist;
+// shift_of(token) is the power of two that scales a token.
 template <bool kScaled, typename ShiftOf>
 ECMV_GPU_DEVICE void load_few_tokens(const gpu::Bf16Tokens& x, const TileCols& cols, int pairs, int pair_bytes,
                                      gpu::Pointer<std::byte> to, ShiftOf shift_of) {
@@ -27,8 +28,8 @@ ECMV_GPU_DEVICE void load_few_tokens(const gpu::Bf16Tokens& x, const TileCols& c
   }
 }
 
-// What a patch adds to the sums of its row: `change` times the numbers of its column, in all tiles. `tokens` are
-// those of this lane's pair, from the tile's first column on, and tiles are `tile_bytes` apart.
+// Adds a patch to the sums of its row: `change` times the numbers of its column, in all tiles. `tokens` are this lane's
+// pair from the tile's first column on; tiles are `tile_bytes` apart.
 template <int kTiles>
 ECMV_GPU_DEVICE void add_patches(bool has, int row, int col, float change, gpu::Pointer<const std::byte> tokens,
                                  int tile_bytes, float (&products)[kTiles][4]) {

@@ -1,11 +1,11 @@
-// A product as units of work, each a tile. Units are numbered row group by row group; a block has a run of them and
-// each of its lane groups a part of that run, all as long as any other but for one. So all multiprocessors are busy
-// to the end, whatever the matrix's shape is. Where the columns are divided into shares, a block has units of one
-// share, and needs that share of x alone in its shared memory.
+// A product as units of work, each a tile. Units are numbered row group by row group. A block has a run of them and
+// each of its lane groups a part of that run; runs differ by one unit at most. So all multiprocessors are busy to the
+// end, whatever the matrix's shape is. Where the columns are divided into shares, a block has units of one share and
+// needs only that share of x in its shared memory.
 //
-// Tiles of a row group may so be in several blocks. The last of these adds up; the others hand it their sums in words
-// of memory that carry the launch's number (gpu/exchange.h). A block waits for blocks of lower numbers only, which
-// begin no later than itself, so that blocks need not all run together.
+// Tiles of a row group may therefore be in several blocks. The last of these adds up; the others hand it their sums in
+// words of memory that carry the launch's number (backends/gpu/exchange.h). A block waits only for blocks of lower
+// numbers, which begin no later than it, so blocks need not all run together.
 #pragma once
 
 #include "backends/gpu/exchange.h"
@@ -14,7 +14,7 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-// Numbers from 0 on in runs of `whole`, the first `longer` runs one more.
+// Numbers from 0 on in runs of `whole`; the first `longer` runs have one more.
 struct Runs {
   int whole = 0, longer = 0;
 
@@ -26,42 +26,42 @@ struct Runs {
 };
 ECMV_GPU_BOTH Runs runs_of(int count, int runs) { return {count / runs, count % runs}; }
 
-// All shares are as wide, in column tiles, and their row groups' tiles are divided alike.
+// All shares are equally wide, in column tiles, and divide the tiles of their row groups alike.
 struct Division {
   int shares = 1, share_tiles = 0;
-  int blocks = 0;  // of a share
+  int blocks = 0;  // a share's
   int step = 1;    // units that stay together: 1, or share_tiles where no row group is in several blocks
   Runs runs;       // a block's steps
 
   ECMV_GPU_BOTH int begin(int block) const { return runs.begin(block) * step; }
   ECMV_GPU_BOTH int block_of(int unit) const { return runs.run_of(unit / step); }
 
-  // Words of the exchange: those that a block hands out for the row group that goes on in the next one, and those of
-  // every row group of every share but the last.
+  // Words of the exchange: for each block the sums that it hands out of the row group that goes on in the next block,
+  // and for every share but the last the sums of every row group.
   int64_t words(int64_t groups, int group_words) const {
     return (int64_t{shares} * blocks + (shares - 1) * groups) * group_words;
   }
-  // Row groups that a block has units of, at most.
+  // The most row groups that a block has units of.
   int most_groups() const {
     const int units = (runs.whole + (runs.longer > 0 ? 1 : 0)) * step;
     return units == 0 ? 0 : (units + share_tiles - 2) / share_tiles + 1;
   }
 };
 
-// A launch's number in its exchange: one thread notes it in shared memory, for it would take a register until the
-// sums are there. Words carry it, so that it may be the next launch's as soon as all blocks have noted it.
+// A launch's number in its exchange: one thread notes it in shared memory, because it would take a register until the
+// sums are there. Words carry it, so it may become the next launch's number as soon as all blocks have noted it.
 inline constexpr int kEpochBytes = 16;
 ECMV_GPU_DEVICE void note_epoch(const gpu::Exchange& exchange, gpu::Pointer<uint32_t> epoch) {
   if (gpu::thread_index() == 0) *epoch = exchange.epoch();
 }
-// After a barrier. A thread of the last lane group waits here, which has no more units than others.
+// Call after a barrier. A thread of the last lane group waits here, which has no more units than others.
 ECMV_GPU_DEVICE void count_block(gpu::Exchange exchange, gpu::Pointer<const uint32_t> epoch) {
   if (gpu::thread_index() != gpu::block_size() - 1) return;
   exchange.begin(*epoch);
   exchange.end(1);
 }
 
-// What this block has.
+// The units of this block.
 class BlockUnits {
  public:
   ECMV_GPU_DEVICE BlockUnits(const Division& division, int lane_groups) : division_(division) {
@@ -82,7 +82,7 @@ class BlockUnits {
   // Row groups that the block has units of.
   ECMV_GPU_DEVICE int groups() const { return groups_; }
 
-  // A lane group's units, one after the other.
+  // Walks a lane group's units, one after the other.
   struct Walk {
     int group, column, left;  // column tile of the matrix; units, this one included
 
@@ -100,8 +100,8 @@ class BlockUnits {
     return {group, first_tile() + unit - group * division_.share_tiles, lane_groups_.begin(lane_group + 1) - first};
   }
 
-  // Where a lane group puts the sums of a row group's units: slots from 0 on, those of a row group follow each other.
-  // There are as many as lane groups and row groups together but for one.
+  // A lane group's slot for the sums of a row group's units. Slots count from 0, a row group's follow each other, and
+  // there is one less than lane groups and row groups together.
   ECMV_GPU_DEVICE int slot(int lane_group, int group) const { return lane_group + group - first_group_; }
   ECMV_GPU_DEVICE int first_slot(int group) const {
     const int first = group * division_.share_tiles - begin_;
@@ -112,8 +112,8 @@ class BlockUnits {
     return slot(lane_groups_.run_of(last < count ? last : count - 1), group);
   }
 
-  // What a row group's sum takes part in: if this block's is the last, all of the sum, else nothing, and what there
-  // is has been handed on. `number` of kNumbers that a row group has.
+  // Completes a row group's sum, number `number` of its kNumbers. The last block gets the whole sum and true; any other
+  // hands its part on and gets false.
   template <int kNumbers, typename Sum>
   ECMV_GPU_DEVICE bool complete(const gpu::Exchange& exchange, int64_t row_groups, int group, int number,
                                 Sum& sum) const {
@@ -178,13 +178,13 @@ struct UnitsPlan {
   gpu::LaunchShape launch_shape;
 };
 
-// All multiprocessors have blocks in one round, unless the sums of so many row groups do not fit. sums_bytes(lane
+// All multiprocessors have blocks in one round, unless the sums of so many row groups do not fit: sums_bytes(lane
 // groups, row groups of a block). All lane groups have room for a lean one's schedule, 1 KiB a block at most. No lane
 // groups where nothing fits.
 template <typename SumsBytes>
 UnitsPlan plan_units(const UnitsPolicy& policy, const Code& code, datasets::Shape matrix,
                      const backends::DeviceInfo& device, SumsBytes sums_bytes) {
-  constexpr int kInputBytes = 4;  // of a column
+  constexpr int kInputBytes = 4;  // a column
   const int64_t groups = row_groups(matrix.rows), tiles = column_tiles(matrix.cols, code.tile_cols);
   int shares = std::min(policy.shares, device.compute_units);
   while (tiles % shares != 0) --shares;
