@@ -1,5 +1,5 @@
-// Stored bytes of packed_outliers, version 1. A field is w - lowest, clamped to b bits; what clamping took away is a
-// list of records, applied after the fields.
+// Stored bytes of packed_outliers, version 1. A field is w - lowest, clamped to b bits; records, applied after the
+// fields, add back what clamping took away.
 //
 //   header     4 bytes: b (1..8), lowest (int8), bytes of a distance (1 or 2), bits of a delta (4 or 8)
 //   fields     rows of b * (64 * groups + tail strip) bytes, then 64 zero bytes so that vectors may be loaded whole
