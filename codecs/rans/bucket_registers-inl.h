@@ -1,8 +1,6 @@
 // Engine for 512-bit registers: the buckets of the alias method live in registers, so no table in memory is looked up.
-// A
-// gather of 16 entries costs about 20 cycles; here 32 elements cost three two-register permutes. One step of a vector
-// of
-// 32 lanes:
+// A gather of 16 entries costs about 20 cycles; here 32 elements cost three two-register permutes. One step of a vector
+// of 32 lanes:
 //   1. bucket = low bits of the slot = low bits of the state, which a permute uses without a mask: split|alias and
 //   bias.
 //   2. own or alias: compare the position, kept above the bucket bits, with split|alias; choose the symbol, look up its

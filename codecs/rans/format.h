@@ -1,8 +1,6 @@
 // The stored bytes of rans. Blocks of whole rows are independent. Inside a block the elements, row after row, are dealt
-// to
-// `lanes` states: element i belongs to lane i mod lanes, and one step decodes one element of every lane. The last step
-// is
-// filled up with the most frequent symbol.
+// to `lanes` states: element i belongs to lane i mod lanes, and one step decodes one element of every lane. The last
+// step is filled up with the most frequent symbol.
 //
 //   alphabet       table    n symbols (u8, ascending as int8), then n frequencies - 1 (u16); the frequencies sum to
 //                           2^prob_bits
@@ -11,8 +9,7 @@
 //                           after the last block kPayloadPadding zero bytes, so that kernels may load whole vectors
 //
 // Within a step the lanes that fall below the lower bound take the next words in lane order. Everything is
-// little-endian.
-// A matrix without elements has three empty sections.
+// little-endian. A matrix without elements has three empty sections.
 #pragma once
 
 #include <algorithm>
