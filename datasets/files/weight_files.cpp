@@ -25,7 +25,7 @@ WeightFormat format_of(std::span<const std::byte> bytes, const std::string& path
   return WeightFormat::matvans;  // which has no magic either
 }
 
-// What people keep weights in that is not read: most need a program of Python's to be unpacked.
+// Formats of weights that are not read: most need a Python program to be unpacked.
 std::string unread_container(std::span<const std::byte> bytes) {
   static constexpr std::pair<std::string_view, std::string_view> kContainers[] = {
       {"PK\3\4", "a zip archive, as torch.save, torch.jit and numpy.savez write them"},
@@ -61,7 +61,7 @@ std::vector<TensorView> parse(std::span<const std::byte> bytes, WeightFormat for
   }
 }
 
-// The tensors of one more file: all, or the ones named (sorted); each named tensor must be there.
+// Adds the tensors of one more file: all, or the named ones (sorted), which must all be there.
 void add_file(const std::string& path, const std::vector<std::string>& names, WeightFormat wanted,
               WeightFiles& weights) {
   FileBytes file(path);

@@ -1,4 +1,4 @@
-// Weights as people have them: a file of any format that is read, or a folder with a model. The content decides.
+// Weights from a file of any format that is read, or from a folder with a model. The content decides.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace ecmv::datasets {
 
 enum class WeightFormat { any, safetensors, npy, gguf, onnx, matvans };
 
-// The tensors in the order of their files and bytes, and what their views look into.
+// The tensors in the order of their files and bytes, and the memory that their views point to.
 struct WeightFiles {
   WeightFormat format = WeightFormat::any;
   std::vector<TensorView> tensors;
@@ -21,7 +21,7 @@ struct WeightFiles {
   std::shared_ptr<const void> kept;  // of MatVANS files, which are not stored as tensors
 };
 
-// Throws DatasetError with the path for what cannot be read. Where a format is wanted, nothing else is tried.
+// Throws DatasetError with the path for unreadable files. If a format is wanted, no other is tried.
 WeightFiles open_weights(const std::string& path, WeightFormat wanted = WeightFormat::any);
 
 }  // namespace ecmv::datasets
