@@ -26,7 +26,7 @@ class Parameters {
   int integer(std::string_view name) const;
   const std::string& text(std::string_view name) const;  // "" if it was not given
 
-  // Of two parameters that say the same, the one that was given. Throws unless exactly one was.
+  // The one that was given, if two parameters say the same. Throws unless exactly one was.
   std::string_view exactly_one(std::string_view first, std::string_view second) const;
 
  private:

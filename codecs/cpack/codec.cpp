@@ -1,6 +1,7 @@
 // cpack: a 32-bit word is zero, small (a byte), new, or like one of the block's last 16 new words: equal to it, or in
 // the upper three or two bytes. The dictionary begins empty with every block, so a block decodes alone. Idea: C-Pack,
-// Chen et al., IEEE TVLSI 2010, which leaves open what is pushed; here new words and partial matches are.
+// Chen et al., IEEE TVLSI 2010, and by our reading of it new words and partial matches are
+// pushed.
 #include <optional>
 
 #include "codecs/compressed_matrix.h"

@@ -76,8 +76,8 @@ class TableBuilder {
   ECMV_GPU_DEVICE uint32_t u16(int at) const {
     return static_cast<uint32_t>(model_.alphabet[at]) | static_cast<uint32_t>(model_.alphabet[at + 1]) << 8;
   }
-  // Occurrences are sorted by place (2 i + 1) size / (2 q), and by symbol at the same place. Of another symbol with
-  // frequency f, ceil(f place / size - 1/2) occurrences come before `place`.
+  // Occurrences are sorted by place (2 i + 1) size / (2 q), and by symbol at the same place. Another symbol with
+  // frequency f has ceil(f place / size - 1/2) occurrences before `place`.
   ECMV_GPU_DEVICE uint32_t place_evenly(int s, uint32_t q, uint32_t i) const {
     const uint32_t place = ((2 * i + 1) << model_.table_bits) / (2 * q);
     uint32_t slot = i;

@@ -1,5 +1,5 @@
 // Source `workload`: the memory images of small programs that really run, by type of element. Sorted by falling
-// entropy, every fourth workload is unseen: nothing is ever trained on it. Of the others' cache lines four fifths may
+// entropy, every fourth workload is unseen: nothing is ever trained on it. Four fifths of the others' cache lines may
 // train and one fifth tests. This is the split of the MPC paper, by lines of 128 bytes instead of blocks of 32, so that
 // larger blocks stay whole.
 #include "datasets/workloads/workload.h"

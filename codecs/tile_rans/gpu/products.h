@@ -172,8 +172,8 @@ constexpr int register_lane_groups() {
 template <class Coder, int kPanels, int kOperands>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) void matmul_panels(
     Stream stream, int lane_groups, int halves, gpu::Pointer<const gpu::uint2> digits, Output output) {
-  // Between two barriers a lane group decodes kLaneGroupPanels panels and multiplies as many: those of a row of panels
-  // in kLaneGroupPanels columns.
+  // Between two barriers a lane group decodes kLaneGroupPanels panels and multiplies as many: a row of panels in
+  // kLaneGroupPanels columns.
   static_assert(Coder::kTiles * Coder::kSteps * kPanels == kLaneGroupPanels);
   const int slots = lane_groups * Coder::kTiles;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), rg = lane_group % kPanels,
