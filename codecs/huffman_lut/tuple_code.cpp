@@ -1,13 +1,9 @@
 // The encoder's model is found in four steps.
-//
-// 1. raw_bits: every candidate is costed on a sample of rows (steps 2 to 4 on the sample's histogram).
-//
-// 2. lowest: the grid of high parts begins where the order-0 cost is least; elements outside the window of 16 <<
-// raw_bits values are clamped into it and patched.
-//
-// 3. tuples: tuples rarer than total / 2^(table_bits + k) get no code, for the best of several k.
-//
-// 4. substitutes: a tuple without a code is coded as one that differs in one element, which is then patched.
+//   1. raw_bits: every candidate is costed on a sample of rows (steps 2 to 4 on the sample's histogram).
+//   2. lowest: the grid of high parts begins where the order-0 cost is least; elements outside the window of 16 <<
+//      raw_bits values are clamped into it and patched.
+//   3. tuples: tuples rarer than total / 2^(table_bits + k) get no code, for the best of several k.
+//   4. substitutes: a tuple without a code is coded as one that differs in one element, which is then patched.
 #include "codecs/huffman_lut/tuple_code.h"
 
 #include <algorithm>

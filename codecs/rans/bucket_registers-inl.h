@@ -2,11 +2,11 @@
 // A gather of 16 entries costs about 20 cycles; here 32 elements cost three two-register permutes. One step of a vector
 // of 32 lanes:
 //   1. bucket = low bits of the slot = low bits of the state, which a permute uses without a mask: split|alias and
-//   bias.
+//      bias.
 //   2. own or alias: compare the position, kept above the bucket bits, with split|alias; choose the symbol, look up its
-//   frequency.
+//      frequency.
 //   3. state = frequency * (state >> prob_bits) + rank, 16 bits at a time: with f' = frequency << (16 - prob_bits) the
-//   products are mullo(f', high), mulhi(f', high) and mulhi(f', low & ~slot_mask).
+//      products are mullo(f', high), mulhi(f', high) and mulhi(f', low & ~slot_mask).
 //   4. refill where the high half is 0: low moves up, the next words are expanded into low, in lane order.
 // Needs at most 128 symbols and a multiple of 32 lanes. Per-target header.
 #if defined(ECMV_CODECS_RANS_BUCKET_REGISTERS_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -2,10 +2,10 @@
 // tables 1 and 2, of Llama2 7B): 31 exponents with an entropy of 2.577 bits, sizes under gzip and bzip2, sizes after
 // linear quantisation. It is fitted to averages and says nothing about rows, columns or contexts of the real model.
 //   1. sigma_m is log-uniform in [0.01, 0.04]; each row is scaled by exp(0.1685 z), which gives the tail that the
-//   exponents' entropy asks for (a plain Gaussian has 2.544 bits).
+//      exponents' entropy asks for (a plain Gaussian has 2.544 bits).
 //   2. Outliers go up to r_m sigma_m, log2 r_m = log2 27.2 + 0.6 z_m: the largest weight decides how much quantisation
-//   leaves. z_m comes in pairs of opposite sign, spread evenly: drawn plainly, 16 matrices moved every size of table 2
-//   by 0.04 bits.
+//      leaves. z_m comes in pairs of opposite sign, spread evenly: drawn plainly, 16 matrices moved every size of table
+//      2 by 0.04 bits.
 //   3. Weights are rounded to bf16.
 //   4. Exponents below the window of 31 are raised to its lowest, and each missing one is given to one element.
 #include "datasets/sources/llm_like.h"

@@ -2,14 +2,11 @@
 // tile's words to a ring of 32 lines in shared memory, ahead of the lanes, and a lane keeps only its position in its
 // stream. Were the next word loaded into a register, every four columns some lane would need it and all would wait for
 // memory.
-//
-// 1. Every 32 or 64 columns a group of lanes finds its most and least advanced lane, copies as many lines as there is
-// room for, and waits for the lines that these columns may need.
-//
-// 2. For four columns, two words of the lane's own bank make a window, which serves two look-ups of two exponents each.
-//
+//   1. Every 32 or 64 columns a group of lanes finds its most and least advanced lane, copies as many lines as there is
+//      room for, and waits for the lines that these columns may need.
+//   2. For four columns, two words of the lane's own bank make a window, which serves two look-ups of two exponents
+//      each.
 // Where lanes are too far apart for the ring (a row of short codes beside one of long ones), these columns' words come
-// from global memory. Whole groups of 32 rows only.
 // from global memory. Whole groups of 32 rows only.
 #pragma once
 
