@@ -1,4 +1,4 @@
-// What a codec stores, under the names that codecs use. The types stand in the room below, which uploads them.
+// Stored matrices, under the names that codecs use. `backends` defines the types, because it uploads them.
 #pragma once
 
 #include "backends/compressed_matrix.h"

@@ -1,4 +1,4 @@
-// Levenshtein distance, one row at a time.
+// Levenshtein distance, one row of the table at a time.
 #include "codecs/did_you_mean.h"
 
 #include <algorithm>

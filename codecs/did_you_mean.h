@@ -1,4 +1,4 @@
-// The nearest known word to a mistyped one, for every place where people type names.
+// Finds the known word nearest to a mistyped one, wherever people type names.
 #pragma once
 
 #include <span>

@@ -14,7 +14,8 @@
  *          bytes and at most 500, with a full stop at its end. It is a constant, or belongs to the library and stays
  *          until the next call on the same thread. Nothing may be thrown, and nothing may call exit or abort.
  * Threads  The program calls all functions from several threads at once, for different matrices and for different rows
- *          of the same. Functions keep no state between calls. Stacks are those of threads: large arrays are allocated.
+ *          of one matrix. Functions keep no state between calls. A thread's stack is a few megabytes: allocate large
+ *          arrays.
  * Memory   Whoever allocates frees. Stored bytes and results are in memory of the program. Nothing that a function gets
  *          a pointer to may be used after it has returned, unless said otherwise.
  * Shapes   are [rows, cols], row-major. Zero rows or columns are legal; pointers to no elements may be NULL.
@@ -63,7 +64,7 @@ enum { ECMV_PAYLOAD = 0, ECMV_TABLE = 1, ECMV_INDEX = 2, ECMV_SCALE = 3 };
 
 /* ------------------------------------------------------------------------------------------------- from the program */
 
-/* Who loads the library. */
+/* The program that loads the library. */
 typedef struct ecmv_host {
   size_t struct_bytes;
   const char* name; /* "ecmv" */
@@ -98,7 +99,7 @@ typedef struct ecmv_compressed {
   int64_t section_count;
 } ecmv_compressed;
 
-/* Where encode() puts what is stored. All memory is the program's. */
+/* Receives what encode() stores. All memory is the program's. */
 typedef struct ecmv_output {
   size_t struct_bytes;
   /* A new section: zeroed memory of byte_count bytes, aligned to 16 bytes, which may be written until encode() returns.
@@ -125,7 +126,7 @@ typedef struct ecmv_device {
   int64_t llc_bytes, memory_bytes; /* last-level cache, shared; total */
 } ecmv_device;
 
-/* What ecmv_kernel.bind finds out about one matrix. The program sets the defaults that are named here. */
+/* Facts that ecmv_kernel.bind states about one matrix. The comments name the defaults that the program sets. */
 typedef struct ecmv_binding {
   size_t struct_bytes;
   int64_t rows_per_block; /* 1; rows that can only be worked on together: ranges begin at a multiple of it */
@@ -138,7 +139,7 @@ typedef struct ecmv_binding {
    * in any order: with n = cols + more_roundings, u = 2^-24 and g = n u / (1 - n u),
    * |error| <= (g + narrowing) * sum over the columns of (|w| + offset) * |x|. */
   uint32_t more_roundings; /* 0 */
-  /* 0; what is multiplied apart from the elements and added, e.g. twice the magnitude of a zero point. */
+  /* 0; a term that is multiplied apart from the elements and added, e.g. twice the magnitude of a zero point. */
   double offset;
   double narrowing; /* 0; relative error of rounding factors to a narrower type before they are multiplied */
 } ecmv_binding;
@@ -159,12 +160,12 @@ typedef struct ecmv_decode_args {
   void* out; /* [row_end - row_begin, cols] elements: row_begin's first element is written to its beginning */
 } ecmv_decode_args;
 
-/* y = W x, sums in int32. Only for matrices of ECMV_I8: of other types a matvec kernel sees none. */
+/* y = W x, sums in int32. Only for matrices of ECMV_I8: a matvec kernel never sees others. */
 typedef struct ecmv_matvec_args {
   size_t struct_bytes;
   const int8_t* x; /* [cols], aligned to 64 bytes, zeros past it */
   int32_t* y;      /* [rows], the whole vector: y[row_begin] to y[row_end - 1] are written */
-  /* [rows]: only of kernels that requantise: round half to even of (float)y * scale, cut to -128..127. */
+  /* [rows], only for kernels that requantise: round half to even of (float)y * scale, cut to -128..127. */
   int8_t* v;
   float scale;
 } ecmv_matvec_args;
@@ -183,7 +184,7 @@ typedef struct ecmv_matmul_args {
 /* ------------------------------------------------------------------------------------------------- from the library */
 
 /* One setting, an integer or a text. Functions get the settings of a codec as an array of int64_t in the order of their
- * declaration: of an integer its value, of a text the position of the choice. The program has checked them. */
+ * declaration: an integer as its value, a text as the position of its choice. The program has checked them. */
 typedef struct ecmv_setting {
   size_t struct_bytes;
   const char* name; /* lower_snake_case */

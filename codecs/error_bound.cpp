@@ -1,4 +1,4 @@
-// How decoded elements keep the bound of a lossy codec: element by element, as doubles.
+// Checks that decoded elements keep the bound of a lossy codec, element by element, as doubles.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

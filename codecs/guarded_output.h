@@ -1,4 +1,5 @@
-// Memory for what a reference decoder writes, with zones before and after it that show whether it wrote more.
+// Memory for the output of a reference decoder, with guard zones before and after it that show whether it wrote too
+// far.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace ecmv::codecs {
 
 class GuardedOutput {
  public:
-  // The elements are preset to values that a decoder that leaves gaps would hardly have written.
+  // Elements are preset to values that a decoder would hardly write, so gaps show.
   explicit GuardedOutput(size_t bytes) : memory_(bytes + 2 * kGuardBytes, kGuard), bytes_(bytes) {
     for (std::byte& byte : elements()) byte = std::byte{0x80};
   }
@@ -26,7 +27,7 @@ class GuardedOutput {
     std::fill_n(memory_.begin(), kGuardBytes, kGuard);
     std::fill_n(memory_.end() - kGuardBytes, kGuardBytes, kGuard);
   }
-  // The elements without their zones. Nothing else may be done with this afterwards.
+  // The elements without their zones. Ends the object's use.
   std::vector<std::byte> take() {
     std::copy_n(memory_.begin() + kGuardBytes, bytes_, memory_.begin());
     memory_.resize(bytes_);

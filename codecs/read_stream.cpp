@@ -10,13 +10,13 @@
 namespace ecmv::codecs {
 namespace {
 
-// A constant matrix has no bits an element, so that a few bytes may claim any size. What real weights are stored in is
-// above a bit; small files may do what they like.
+// A constant matrix takes no bits an element, so a few bytes could claim any size. Real weights take more than a bit;
+// small files may claim what they like.
 constexpr int64_t kMostExpansion = 8, kAnySizeBytes = int64_t{256} << 20;
-// Every kernel of a codec is tried with all of them, whatever they hold.
+// Limits the work: every kernel of a codec is tried with every layer, whatever it holds.
 constexpr size_t kMostLayers = 1024;
 
-// Bytes of its elements, -1 if that is no number.
+// Bytes of the elements; -1 if the number is invalid or overflows.
 int64_t decoded_bytes(datasets::Shape shape, datasets::ElementType type) {
   int64_t bytes = 0;
   if (shape.rows < 0 || shape.cols < 0 || __builtin_mul_overflow(shape.rows, shape.cols, &bytes) ||
@@ -38,7 +38,7 @@ int64_t stored_bytes(const CompressedView& stored) {
   return bytes;
 }
 
-// Every setting that the codec declares, each with a value that it may have.
+// Checks that every setting of the codec is given, with a legal value.
 void expect_settings(const Codec& codec, const Settings& settings) {
   std::map<std::string, std::string> given;
   for (const auto& [name, value] : settings.values())
@@ -55,7 +55,7 @@ void expect_settings(const Codec& codec, const Settings& settings) {
 datasets::Matrix read_stream(const Codec& codec, const CompressedView& stored) {
   if (stored.settings == nullptr) throw MalformedStream("It has no settings.");
   expect_settings(codec, *stored.settings);
-  // A matrix without elements is refused for its type alone. Decoders of one type look at no other.
+  // Codecs refuse a matrix without elements for its type alone. A decoder of one type does not check others.
   if (codec.refuses != nullptr)
     if (const std::string reason = codec.refuses({{}, stored.type, {}}, *stored.settings); !reason.empty())
       throw MalformedStream("It has elements of a type that the codec does not store. " + reason);
@@ -68,7 +68,7 @@ datasets::Matrix read_stream(const Codec& codec, const CompressedView& stored) {
   try {
     codec.decode(stored, out.elements());
   } catch (const MalformedStream&) {
-    expect_no_more();  // one that refuses the stream afterwards has damaged memory all the same
+    expect_no_more();  // a decoder that refuses the stream may still have damaged memory
     throw;
   }
   expect_no_more();

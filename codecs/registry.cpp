@@ -1,4 +1,4 @@
-// The generated table of registry.h.
+// Holds the generated table of registry.h.
 #include "codecs/registry.h"
 #include "codecs/compressed_matrix.h"
 
@@ -12,7 +12,7 @@
 namespace ecmv::codecs {
 namespace {
 
-// The generated table, with room at its end, so that entries stay where they are.
+// The generated table. Room at its end keeps entries in place when loaded codecs are appended.
 std::vector<CodecEntry>& entries() {
   static std::vector<CodecEntry> all = [] {
     std::vector<CodecEntry> copy;

@@ -16,7 +16,7 @@ std::optional<int64_t> parse_integer(const std::string& text) {
   return value;
 }
 
-// Texts are compared, so that numbers of a list are written in one way.
+// Compares texts, so numbers in a list must be written in one way.
 void check_listed(const SettingInfo& info, const std::vector<std::string>& listed, const std::string& text,
                   Settings& settings, std::vector<std::string>& errors) {
   const std::string name(info.name);

@@ -1,4 +1,4 @@
-// Threads that share fixed chunks of one task: a chunk's result does not depend on the thread that computes it.
+// Runs a task as fixed chunks that threads share, so a chunk's result does not depend on the thread that computes it.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace ecmv::datasets {
 
-// work(chunk) for every chunk 0 .. chunks - 1, on `threads` threads (0: all the machine has). `work` must not
-// throw.
+// Calls work(chunk) for every chunk 0 .. chunks - 1, on `threads` threads (0: as many as the machine has). `work` must
+// not throw.
 template <typename Work>
 void for_each_chunk(int64_t chunks, int threads, const Work& work) {
   if (threads <= 0) threads = int(std::max(1u, std::thread::hardware_concurrency()));
@@ -23,7 +23,7 @@ void for_each_chunk(int64_t chunks, int threads, const Work& work) {
   try {
     for (int64_t i = 1; i < std::min<int64_t>(threads, chunks); ++i) helpers.emplace_back(take);
   } catch (const std::system_error&) {
-    // The machine gives no more threads; those that started share all chunks.
+    // If the machine starts fewer threads, those share all chunks.
   }
   take();
 }

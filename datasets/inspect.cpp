@@ -29,7 +29,7 @@ void visit_elements(std::span<const std::byte> bytes, ToDouble to_double, Visit 
   }
 }
 
-// The same by the name of the type; no calls if it has no numeric reading here.
+// The same by the name of the type; makes no calls if the type has no numeric reading here.
 template <typename Visit>
 void visit_numbers(const TensorView& tensor, Visit visit) {
   const auto plain = [](auto value) { return double(value); };
@@ -46,7 +46,7 @@ void visit_numbers(const TensorView& tensor, Visit visit) {
   if (type == "BF16") return visit_elements<uint16_t>(tensor.bytes, bf16_value, visit);
 }
 
-// Mean, spread and extremes of whatever `visit_all` visits (twice) with a value and how often it occurs.
+// Mean, spread and extremes of the values that `visit_all` visits. It runs twice and passes each value with its count.
 template <typename VisitAll>
 void set_moments(TensorSummary& summary, VisitAll visit_all) {
   int64_t count = 0;
@@ -72,18 +72,18 @@ void set_moments(TensorSummary& summary, VisitAll visit_all) {
   summary.max = max;
 }
 
-// The bits of ideal order-0 codes for the symbols of each matrix of a tensor, and how often symbols occur in all.
+// Adds up the bits of ideal order-0 codes for the symbols of each matrix of a tensor, and counts symbols over all.
 struct Order0 {
   double bits = 0;
   std::vector<std::pair<size_t, int64_t>> counts;  // of the symbols that occur, in their order
 };
 
-// Adds a symbol that occurs so often in a matrix of so many elements.
+// Adds a symbol that occurs `count` times in a matrix of that many elements.
 void add_symbol(Order0& found, int64_t count, int64_t elements) {
   found.bits += double(count) * std::log2(double(elements) / double(count));
 }
 
-// use(symbol, how often) for the runs of a sorted list.
+// Calls use(symbol, count) for the runs of a sorted list.
 template <typename Use>
 void for_each_run(std::span<const uint32_t> sorted, Use use) {
   for (size_t first = 0, end = 0; first < sorted.size(); first = end) {
@@ -132,7 +132,7 @@ Order0 order0_of_matrices(const TensorView& tensor, int64_t elements, size_t sym
 
 int64_t bytes_of(double bits) { return int64_t(std::ceil(bits / 8)); }
 
-// Whole elements of one or two bytes.
+// Only for whole elements of one or two bytes.
 Order0 summarize_patterns(const TensorView& tensor, TensorSummary& summary) {
   const std::byte* const bytes = tensor.bytes.data();
   const bool wide = dtype_bits(tensor.dtype) == 16;
@@ -157,7 +157,7 @@ void set_moments_of_bytes(const TensorView& tensor, const Order0& found, TensorS
   });
 }
 
-// Position and width of the exponent field; width 0 for types without one.
+// Position and width of the exponent field; the width is 0 for types without one.
 struct ExponentField {
   size_t bytes = 0;
   int shift = 0, bits = 0;
@@ -174,7 +174,7 @@ void summarize_exponents(const TensorView& tensor, const ExponentField& field, T
   const size_t symbols = size_t{1} << field.bits;
   const auto exponent_at = [&](int64_t i) {
     uint64_t pattern = 0;
-    // Little-endian, as visit_elements demands.
+    // Stores little-endian elements, as visit_elements demands.
     std::memcpy(&pattern, tensor.bytes.data() + size_t(i) * field.bytes, field.bytes);
     return size_t(pattern >> field.shift) & (symbols - 1);
   };
@@ -185,7 +185,7 @@ void summarize_exponents(const TensorView& tensor, const ExponentField& field, T
     summary.order0_bytes = bytes_of(found.bits + double(summary.elements) * double(8 * int(field.bytes) - field.bits));
 }
 
-// A mean over elements that is there only if every part has one.
+// A mean over elements that exists only if every part has one.
 struct Mean {
   double sum = 0, elements = 0;
   bool complete = true;
@@ -227,7 +227,7 @@ TensorSummary summarize(const TensorView& stored) {
   summary.kind = layer_kind(stored.name);
   summary.dtype = stored.dtype;
   summary.shape = stored.shape;
-  // Numbers that the file keeps one by one, such as varints of ONNX, count with the size of their type.
+  // Numbers that the file stores one by one, such as ONNX's varints, count with the size of their type.
   summary.stored_bytes = stored.layout == Layout::varints && dtype_bits(stored.dtype) > 0
                              ? tensor_bytes(stored.name, stored.dtype, stored.shape)
                              : int64_t(stored.bytes.size());

@@ -1,4 +1,4 @@
-// What a weight file holds and what an ideal order-0 code would take for it: the figures of `ecmv inspect`.
+// The figures of `ecmv inspect`: what a weight file holds, and what an ideal order-0 code would take for it.
 #pragma once
 
 #include <cstdint>
@@ -22,34 +22,34 @@ struct TensorSummary {
   int64_t stored_bytes = 0;
   int64_t scale_bytes = 0;  // scales and minimums of blocks, which stored_bytes counts
 
-  // For blocks: statistics of the numbers without their scales. Absent for no elements and for types without a
-  // numeric reading here (F8_*, F6_*, F4, C64, and blocks that are not unpacked).
+  // For blocks: statistics of the numbers without their scales. Absent for tensors without elements and for types
+  // without a numeric reading here (F8_*, F6_*, F4, C64, and blocks that are not unpacked).
   std::optional<double> mean, sigma, min, max;  // sigma: population standard deviation about the mean
   int64_t not_finite = 0;                       // infinities and NaN, which the four leave out
 
   // For elements of one and two bytes: how many patterns occur, and their order-0 entropy in bits per element. Each
-  // matrix counts by itself: a stack of n (matrices_of) is n of them, as for the sources that read it.
+  // matrix counts by itself: a stack of n (matrices_of) is n matrices, as for the sources that read it.
   std::optional<int64_t> distinct_values;
   std::optional<double> entropy_bits;
 
   // For BF16, F16, F32 and F64: how many exponent fields occur, and their order-0 entropy in bits per element, matrix
-  // by matrix: what an ideal code of exponents beside raw signs and fractions would take for them.
+  // by matrix. An ideal code of exponents beside raw signs and fractions would take as much for them.
   std::optional<int64_t> distinct_exponents;
   std::optional<double> exponent_entropy_bits;
 
-  // The least that a code takes which has one model of single elements for a matrix, tables not counted: of elements of
-  // one and two bytes their entropy, with scales as they are; of wider floats the entropy of the exponents, with signs
-  // and fractions as they are. Codes with more models (of rows, blocks, contexts) or other symbols can take less.
+  // The least that a code with one model of single elements for a matrix takes, without tables: for elements of one and
+  // two bytes their entropy, with scales as they are; for wider floats the entropy of the exponents, with signs and
+  // fractions as they are. Codes with more models (of rows, blocks, contexts) or other symbols can take less.
   std::optional<int64_t> order0_bytes;
 };
 
 TensorSummary summarize(const TensorView& tensor);
 
-// All of them, several at once.
+// Summarises all tensors, several at once.
 std::vector<TensorSummary> summarize_all(std::span<const TensorView> tensors);
 
-// The tensors of one kind and type together, or all of a file: entropies are means over elements, each matrix with its
-// own, and absent unless every tensor (of floats) has one.
+// All tensors of one kind and type, or all of a file. Entropies are means over elements, each matrix with its own, and
+// absent unless every tensor (of floats) has one.
 struct KindSummary {
   std::string kind;   // "q", ..., or "total"
   std::string dtype;  // "" of a total of several types
@@ -61,10 +61,10 @@ struct KindSummary {
   double minimum_bits() const { return elements == 0 ? 0 : 8.0 * double(minimum_bytes) / double(elements); }
 };
 
-// A row for each kind and type that occurs, in the order of LayerKind, and the total at the end.
+// A row for each kind and type that occurs, in the order of LayerKind, then the total.
 std::vector<KindSummary> summarize_kinds(std::span<const TensorSummary> tensors);
 
-// Every tensor of a file or folder that open_weights reads. Throws DatasetError as it does.
+// Summarises every tensor of a file or folder that open_weights reads. Throws DatasetError as it does.
 std::vector<TensorSummary> inspect_file(const std::string& path);
 
 }  // namespace ecmv::datasets

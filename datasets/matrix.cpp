@@ -1,6 +1,6 @@
-// Element types, content hash and order-0 entropy of a matrix: the parts of matrix.h that need code.
-// All are plain functions of the bytes, equal on every platform; the hash is a stored contract (records name
-// data by it), so its definition below may never change.
+// Element types, content hash and order-0 entropy of a matrix: the parts of matrix.h that need code. All are plain
+// functions of the bytes, equal on every platform. Records name data by the hash, so its definition below may never
+// change.
 #include "datasets/matrix.h"
 
 #include <array>
@@ -42,8 +42,8 @@ std::string_view element_type_name(ElementType type) {
 
 namespace {
 
-// One step: multiply the word in, rotate, multiply. The second multiplication is what spreads the word's
-// highest bits: FNV-1a on whole words leaves a flipped sign bit where it is, and two of them cancel.
+// One step: multiply the word in, rotate, multiply. The second multiplication spreads the word's highest bits: FNV-1a
+// on whole words leaves a flipped sign bit in place, and two of them cancel.
 constexpr uint64_t kWordMultiplier = 0xC2B2AE3D27D4EB4F;
 constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
 uint64_t absorb(uint64_t hash, uint64_t word) { return std::rotl(hash + word * kWordMultiplier, 31) * kMultiplier; }
@@ -94,7 +94,7 @@ double entropy_bits_per_element(const MatrixView& matrix) {
   const int64_t width = element_bytes(matrix.type);
   if (width > 2) return std::numeric_limits<double>::quiet_NaN();
   const size_t values = width == 1 ? 256 : 65536, n = matrix.elements.size() / size_t(width);
-  // Four histograms: equal neighbours would otherwise wait for each other's store.
+  // Four histograms, because with one equal neighbours would wait for each other's store.
   std::vector<int64_t> counts(4 * values);
   for (size_t i = 0; i < n; ++i)
     ++counts[i % 4 * values + read_word(&matrix.elements[i * size_t(width)], size_t(width))];

@@ -53,8 +53,8 @@ double f8_e4m3_value(uint8_t bits) {
 }
 
 uint16_t nearest_bf16(double value) {
-  // To float first would round twice; its bits below the bf16 are made odd where the double is not exactly
-  // the float.
+  // Rounding to float first would round twice. So if the double is not exactly the float, the bits below the bf16 are
+  // made odd.
   float near = float(value);
   uint32_t bits = std::bit_cast<uint32_t>(near);
   if (std::isnan(near)) return uint16_t(bits >> 16 | 0x40);
@@ -71,8 +71,8 @@ uint8_t nearest_f8_e4m3(double value) {
   if (std::isnan(magnitude)) return sign | 0x7F;
   if (magnitude >= 448) return sign | 0x7E;
   if (magnitude == 0) return sign;
-  // Eighths of the power of two below; subnormal numbers take the smallest normal one. 16 of them are 8 of the
-  // next power.
+  // Counts eighths of the power of two below; subnormal numbers count eighths of the smallest normal one. 16 of them
+  // are 8 of the next power.
   const int exponent = std::max(std::ilogb(magnitude), -6);
   const double scaled = std::ldexp(magnitude, 3 - exponent), below = std::floor(scaled), rest = scaled - below;
   const int whole = static_cast<int>(below), eighths = whole + (rest > 0.5 || (rest == 0.5 && whole % 2 == 1));

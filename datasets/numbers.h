@@ -1,5 +1,5 @@
-// Elements as numbers: the values of every element type as doubles, and rounding of numbers to bf16 and f16.
-// What sigma, error bounds and quantisers need; codecs of floats work on the bit patterns instead.
+// Elements as numbers: the values of every element type as doubles, and rounding of numbers to bf16 and f16. Sigma,
+// error bounds and quantisers use them; codecs of floats work on the bit patterns instead.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,10 @@ double f16_value(uint16_t bits);
 double f8_e5m2_value(uint8_t bits);  // IEEE-like: the highest exponent holds infinities and NaN
 double f8_e4m3_value(uint8_t bits);  // no infinities; 0x7F and 0xFF are NaN, the greatest value is 448
 
-// The nearest bf16, of two equally near ones the even one; values beyond the greatest become infinite, NaN a
-// quiet NaN.
+// The nearest bf16, of two equally near ones the even one. Values beyond the greatest become infinite, NaN a quiet NaN.
 uint16_t nearest_bf16(double value);
 
-// The nearest e4m3, of two equally near ones the even one; values beyond the greatest become the greatest, NaN a NaN.
+// The nearest e4m3, of two equally near ones the even one. Values beyond the greatest become the greatest, NaN a NaN.
 uint8_t nearest_f8_e4m3(double value);
 
 // Elements first, first + 1, ... of any type; 64-bit integers beyond 2^53 are rounded.

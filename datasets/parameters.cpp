@@ -1,4 +1,4 @@
-// Parameter check; see parameters.h.
+// Checks parameters; see parameters.h.
 #include "datasets/parameters.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// The one place where the parameters of a request are checked against what a source or a quantiser declares: unknown
-// names, texts given as numbers and the reverse, ranges, NaN, fractions, missing ones. Its owner then only checks what
-// concerns several of its parameters at once.
+// The one place that checks a request's parameters against the declaration of a source or quantiser: unknown names,
+// texts given as numbers and the reverse, ranges, NaN, fractions, missing ones. A source or quantiser itself checks
+// only what concerns several of its parameters at once.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ namespace ecmv::datasets {
 // Parameters after the check, defaults filled in.
 class Parameters {
  public:
-  // `owner` is who declares them: "the source gaussian". Throws DatasetError naming it and the parameter, with the
-  // allowed range and the known names.
+  // `owner` is the declaring side, as in "the source gaussian". Throws DatasetError that names it and the parameter,
+  // with the allowed range and the known names.
   Parameters(std::string owner, std::span<const ParameterInfo> infos, const std::map<std::string, double>& numbers,
              const std::map<std::string, std::string>& texts);
   Parameters(const DataSource& source, const SourceRequest& request);
@@ -26,7 +26,7 @@ class Parameters {
   int integer(std::string_view name) const;
   const std::string& text(std::string_view name) const;  // "" if it was not given
 
-  // Two parameters that say the same: the one that was given. Throws unless it is exactly one.
+  // The one that was given, if two parameters say the same. Throws unless exactly one was.
   std::string_view exactly_one(std::string_view first, std::string_view second) const;
 
  private:

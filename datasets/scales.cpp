@@ -46,7 +46,7 @@ void read_row(const MatrixView& matrix, const Scales& scales, int64_t row, std::
   for (size_t c = 0; c < out.size(); ++c) out[c] *= double(of_groups[c / size_t(scales.group_cols)]);
   if (!scales.has_minimums) return;
   scales.minimums_of_row(row, of_groups);
-  // The double's sum is exact: both are multiples of 2^-24 below 2^23.
+  // The sum of doubles is exact: both are multiples of 2^-24 below 2^23.
   for (size_t c = 0; c < out.size(); ++c) out[c] = float(out[c] + double(of_groups[c / size_t(scales.group_cols)]));
 }
 

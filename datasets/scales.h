@@ -1,12 +1,12 @@
-// Scales: what the elements of a quantised matrix are multiplied with to be the numbers that they stand for. One for
-// the tensor, for a row, or for a group of columns of a row. They are stored beside the elements, are counted with
-// them, and a product is the sum over the groups of scale * (q . x). Groups of some files have a minimum besides, which
-// is added to each of their numbers.
+// Scales: a quantised matrix's elements are multiplied by them to give the numbers that they represent. There is one
+// scale for the tensor, for a row, or for a group of columns of a row. Scales are stored beside the elements and
+// counted with them, and a product is the sum over the groups of scale * (q . x). Groups of some files also have a
+// minimum, which is added to each of their numbers.
 //
-// Every number is a float32. element * scale is one exactly: no type below has so many bits that their product has more
-// than 24, and quantisers keep both far from float32's ends. With a minimum the number is the float32 nearest to the
-// exact sum; so one addition in float32 makes it, fused with the multiplication or not. Whoever multiplies with the
-// numbers rounds nothing else before.
+// Every number is a float32. element * scale is one exactly: the types below have so few bits that their product has at
+// most 24, and quantisers keep both far from float32's ends. With a minimum the number is the float32 nearest to the
+// exact sum, so one addition in float32 makes it, fused with the multiplication or not. Multiplying with the numbers
+// rounds nothing else before.
 #pragma once
 
 #include <cstddef>
@@ -35,15 +35,15 @@ struct Scales {
   std::vector<std::byte> stored;  // [rows, groups] of `type`, as many minimums, then whatever else is stored of them
 
   bool empty() const { return rows == 0; }
-  // At most one scale a row, and that a bf16: a product can apply it to its sum.
+  // Whether there is at most one scale a row, a bf16: a product can then apply it to its sum.
   bool one_a_row() const { return groups == 1 && type == ScaleType::bf16 && factor == 1; }
-  // Those of a row, [groups].
+  // The scales of a row, [groups].
   void of_row(int64_t row, std::span<float> out) const;
-  // The minimums of a row, [groups]. Only where there are some.
+  // The minimums of a row, [groups]. Call it only if there are some.
   void minimums_of_row(int64_t row, std::span<float> out) const;
 };
 
-// The numbers of a row: the elements times their scales, and their minimums added, or without scales the elements.
+// The numbers of a row: the elements times their scales, plus their minimums; without scales the elements themselves.
 void read_row(const MatrixView& matrix, const Scales& scales, int64_t row, std::span<double> out);
 
 }  // namespace ecmv::datasets

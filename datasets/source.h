@@ -1,6 +1,5 @@
-// DataSource: a name and settings in, matrices out. One source a file; `all_sources()` lists them.
-// A source is deterministic: the same settings and seed give the same bytes on every platform and for every
-// number of threads.
+// DataSource: a name and settings in, matrices out. Each source has a file, and `all_sources()` lists them. A source is
+// deterministic: the same settings and seed give the same bytes on every platform and for every number of threads.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@
 
 namespace ecmv::datasets {
 
-// What the caller asked of a source. Numbers and texts are kept apart; a source checks both.
+// A caller's request to a source. Numbers and texts are kept apart; a source checks both.
 struct SourceRequest {
   Shape shape;                               // ignored by sources that read files
   int layers = 1;                            // number of matrices; sources that read files give all of theirs
@@ -30,20 +29,20 @@ struct SourceRequest {
 struct Dataset {
   std::vector<Matrix> layers;
   std::vector<int8_t> initial_vector;  // [cols of layer 0]; sources draw or read it
-  // [layers], or empty: the scales of a quantised dataset (quantisers.h), or those that a file has (unpack.h).
+  // [layers], or empty: the scales of a quantised dataset (quantisers.h), or those of a file (unpack.h).
   std::vector<Scales> scales = {};
   std::vector<Matrix> sources = {};  // [layers] of a quantised dataset: the floats that the layers were
-  // The scales of a layer; empty where it has none.
+  // The scales of a layer; empty if it has none.
   const Scales& scales_of(size_t layer) const {
     static const Scales kNone;
     return scales.empty() ? kNone : scales[layer];
   }
 };
 
-// What a source says of its file without making the elements.
+// A source's statement about its file, made without the elements.
 struct SourceFacts {
   int64_t bytes = 0;       // of all elements
-  int64_t group_cols = 0;  // of the groups of columns that have scales of their own, the smallest; 0: there are none
+  int64_t group_cols = 0;  // of the smallest groups of columns that have scales of their own; 0 if there are none
 };
 
 struct ParameterInfo {
@@ -62,8 +61,8 @@ struct DataSource {
   std::span<const ParameterInfo> parameters;
   Dataset (*load)(const SourceRequest&);  // throws DatasetError with a full sentence
   int64_t element_bytes = 1;              // of the widest elements that it makes of a requested shape
-  // Sources without a requested shape: throws what load would say of the parameters and the file. So a run of hours
-  // does not begin with a wrong name, nor end for want of memory.
+  // For sources without a requested shape: throws what load would say about the parameters and the file, so that a run
+  // of hours neither begins with a wrong name nor ends for want of memory.
   SourceFacts (*check)(const SourceRequest&) = nullptr;
 };
 

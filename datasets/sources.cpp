@@ -1,4 +1,4 @@
-// The list of all sources; a new source is declared and listed here, nothing else knows it.
+// The list of all sources. A new source is declared and listed here; nothing else knows it.
 #include <algorithm>
 #include <array>
 

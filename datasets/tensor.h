@@ -1,5 +1,5 @@
-// TensorView: a named array inside the bytes of a file, as the readers return it, and its way into matrices. Element
-// types carry the names of the safetensors format ("I8", "BF16"), blocks of GGUF theirs ("Q8_0").
+// TensorView: a named array inside the bytes of a file, as readers return it, and its way into matrices. Element types
+// have the names of the safetensors format ("I8", "BF16"), blocks of GGUF theirs ("Q8_0").
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace ecmv::datasets {
 // How elements lie in a file: row after row, column after column, or as protobuf's numbers of variable length.
 enum class Layout : uint8_t { rows, columns, varints };
 
-// Little-endian, without any alignment in memory: read elements through memcpy. Where `layout` is another than rows, or
-// `dtype` names blocks, unpack() of unpack.h comes first.
+// Little-endian, without any alignment in memory: read elements through memcpy. If `layout` is not rows, or `dtype`
+// names blocks, call unpack() of unpack.h first.
 struct TensorView {
   std::string name;
   std::string dtype;
@@ -33,7 +33,7 @@ std::string_view dtype_of(ElementType type);
 // The product of the sizes. Throws DatasetError (a sentence about the tensor `name`) for negative ones and overflow.
 int64_t tensor_elements(std::string_view name, const std::vector<int64_t>& shape);
 
-// What readers take at most: ten times as many tensors as the largest models have in all of their files.
+// The most tensors that readers take: ten times as many as the largest models have in all of their files.
 inline constexpr size_t kMaxTensors = 200'000, kMaxNameBytes = 4096;
 
 // Exact bytes of a tensor whose rows lie one after the other. Throws DatasetError as above and for an unknown dtype,
@@ -43,12 +43,12 @@ int64_t tensor_bytes(std::string_view name, std::string_view dtype, const std::v
 // "[4, 256, 256]"
 std::string shape_text(const std::vector<int64_t>& shape);
 
-// Which element types are wanted.
+// The wanted element types.
 enum class Elements { int8, floats, any };  // I8 and U8; floats but F64; all that ElementType has
 
 // How a tensor of two or more dimensions is read: [rows, cols] is a matrix, [matrices, rows, cols] a stack of them.
 // Kernels of convolutions, [outputs, inputs, width] or [outputs, inputs, height, width] and the like, are one matrix
-// [outputs, all the others], which is how a convolution multiplies them; three dimensions are that where the last is
+// [outputs, all the others], as a convolution multiplies them. Three dimensions count as such a kernel if the last is
 // below 8, or the second 1.
 struct MatrixStack {
   int64_t matrices = 1;
@@ -57,17 +57,17 @@ struct MatrixStack {
 };
 MatrixStack matrices_of(const std::vector<int64_t>& tensor_shape);
 
-// Why this tensor is no matrix of such elements, as the rest of a sentence; "" if it is: of the right type (of blocks:
-// of unpacked ones), of two dimensions or more, and not empty.
+// Why this tensor is no matrix of such elements, as the rest of a sentence. "" if it is one: of the right type (for
+// blocks: unpacked ones), of two dimensions or more, and not empty.
 std::string why_no_matrices(const TensorView& tensor, Elements elements);
 
-// Matrices that are held together: more than any model's file has, and each costs kilobytes wherever it is stored,
+// The most matrices that are held together. No model's file has more, and each costs kilobytes wherever it is stored,
 // uploaded or checked. Throws DatasetError for more.
 inline constexpr size_t kMostMatrices = 8192;
 void expect_few_matrices(size_t count);
 
 // The matrices of a tensor of any type that ElementType has, unpacked, copied and hashed; a stack gives name.0, name.1,
-// ... Throws DatasetError with the reason for any other tensor.
+// ... Throws DatasetError with the reason for other tensors.
 std::vector<Matrix> to_matrices(const TensorView& tensor);
 
 }  // namespace ecmv::datasets

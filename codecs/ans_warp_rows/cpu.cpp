@@ -1,4 +1,4 @@
-// Portable kernels of ans_warp_rows: the quads of one row after the other, in the order of their columns.
+// Portable kernels of ans_warp_rows: they decode row after row, the quads of a row in the order of their columns.
 #include "codecs/ans_warp_rows/format.h"
 #include "codecs/modelling/quad_ans/quad_ans_scalar.h"
 

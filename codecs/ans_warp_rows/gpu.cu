@@ -1,5 +1,6 @@
-// GPU kernels of ans_warp_rows: one group of 32 lanes a row, lane l with quad l of every chunk of 128 columns. x is
-// read coalesced, and the lanes' sums meet at the end. Source: MatVANS white paper (Ludwig, Bamler), section 3.2.
+// GPU kernels of ans_warp_rows: a group of 32 lanes decodes a row, and lane l takes quad l of every chunk of 128
+// columns. x is read coalesced, and the lanes' sums are added at the end. Source: MatVANS white paper (Ludwig, Bamler),
+// section 3.2.
 #include "codecs/ans_warp_rows/format.h"
 #include "codecs/modelling/quad_ans/quad_ans_gpu.h"
 
@@ -35,7 +36,7 @@ struct RowKernels {
   }
 };
 
-// Published runs on an H200, nine settings: 16 waves are within 2 % of the best in all, 4 are the best in two.
+// In nine published settings on an H200, 16 waves were within 2 % of the best in all and 4 waves the best in two.
 constexpr quads::WavePolicy kPolicies[] = {{{"waves16"}, 16}, {{"waves4"}, 4}};
 
 }  // namespace

@@ -1,6 +1,6 @@
-// SIMD kernels of ans_warp_rows: the 32 coders of a row in registers, a chunk of 128 columns a step; its symbols come
-// out in the order of the columns and go straight into the dot product. A policy is the number of rows in flight. One
-// row is enough where the core looks far enough ahead (Zen 4: 6.2 G elements/s with one row, 5.7 with two).
+// SIMD kernels of ans_warp_rows: the 32 coders of a row stay in registers and decode a chunk of 128 columns a step.
+// Symbols come out in the order of the columns and go straight into the dot product. A policy is the number of rows in
+// flight. One row is enough where the core looks far enough ahead (Zen 4: 6.2 G elements/s with one row, 5.7 with two).
 #include <string>
 
 #include "codecs/ans_warp_rows/format.h"

@@ -1,4 +1,4 @@
-// What only ans_warp_rows knows of itself: its stored bytes, word for word, and the files of the original.
+// Claims about ans_warp_rows alone: its stored bytes, word for word, and the files of the original.
 #include "tests/quad_ans_claims.h"
 
 namespace ecmv::codecs::ans_warp_rows {

@@ -1,4 +1,4 @@
-// Portable kernels of ans_warp_stripes: one stripe of 32 rows after the other, four columns of all its rows at a time.
+// Portable kernels of ans_warp_stripes: they decode stripe after stripe, four columns of all 32 rows at a time.
 #include <algorithm>
 
 #include "codecs/ans_warp_stripes/format.h"

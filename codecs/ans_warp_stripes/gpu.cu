@@ -1,6 +1,6 @@
-// GPU kernels of ans_warp_stripes: one group of 32 lanes a stripe of 32 rows, a lane a row. x is the same four bytes
-// for all lanes and no sums meet. A matrix has 32 times fewer groups than in ans_warp_rows, so latency rules and small
-// blocks spread best. Source: MatVANS white paper (Ludwig, Bamler), section 3.3.
+// GPU kernels of ans_warp_stripes: a group of 32 lanes decodes a stripe of 32 rows, a lane a row. All lanes need the
+// same four bytes of x, and a lane's sum is its row's result. A matrix has a 32nd of the groups that ans_warp_rows has,
+// so latency decides, and small blocks spread best. Source: MatVANS white paper (Ludwig, Bamler), section 3.3.
 #include "codecs/ans_warp_stripes/format.h"
 #include "codecs/modelling/quad_ans/quad_ans_gpu.h"
 
@@ -12,7 +12,7 @@ namespace quads = modelling::ECMV_GPU_NAMESPACE;
 using LaneGroup = quads::QuadGroup;
 
 struct StripeKernels {
-  // Few waves are there to wait for each other's loads: three groups ahead are about 20 steps.
+  // With few waves nobody hides a load's latency, so three groups of words are loaded ahead, about 20 steps.
   static constexpr int kResidentWaves = 16, kGroupsAhead = 3;
   using Queue = quads::QuadQueue<kGroupsAhead>;
 
@@ -39,7 +39,7 @@ struct StripeKernels {
   }
 };
 
-// 4 waves are within 2 % of the best in all published settings of an H200; 8 took 12 % longer at least on an H100.
+// In all published settings on an H200, 4 waves were within 2 % of the best; 8 took at least 12 % longer on an H100.
 constexpr quads::WavePolicy kPolicies[] = {{{"waves4"}, 4}};
 
 }  // namespace

@@ -1,6 +1,6 @@
-// SIMD kernels of ans_warp_stripes: the 32 coders of a stripe in registers, a lane a row, four columns of all 32 rows a
-// step. The four elements of x are the same for all lanes, and a lane's sum is its row's result. A policy is the number
-// of stripes in flight; one is enough where the core looks far enough ahead (Zen 4: 6.2 G elements/s with one
+// SIMD kernels of ans_warp_stripes: the 32 coders of a stripe stay in registers, a lane a row, and decode four columns
+// of all 32 rows a step. All lanes share the four elements of x, and a lane's sum is its row's result. A policy is the
+// number of stripes in flight; one is enough where the core looks far enough ahead (Zen 4: 6.2 G elements/s with one
 // stripe, 5.6 with two).
 #include <cstring>
 #include <string>
@@ -59,7 +59,7 @@ struct StripeLoops {
                    args.y + row + k * kStripeRows + static_cast<int64_t>(part * quads::kQuadVectorLanes));
   }
 
-  // Rows are far apart, so the quads of kBuffered steps are collected before they are written row by row.
+  // Rows are far apart in memory, so kBuffered steps of quads are collected and then written row by row.
   template <int kStripes>
   static HWY_INLINE void Decode(const modelling::QuadMatrix& matrix, const backends::DecodeArgs& args,
                                 const quads::QuadStepTables& tables, int64_t row, int64_t ahead) {

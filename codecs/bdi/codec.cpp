@@ -1,7 +1,7 @@
-// bdi: base-delta-immediate compression. A block is cut into equal elements; each is a short signed delta to one base
-// of the block or, as one bit of a mask says, to zero. Six pairs of widths, zeros and a repeated word are tried; a tag
-// of 4 bits names what was shortest. Idea: Pekhimenko et al., PACT 2012; the layout of tag, mask, base and deltas is
-// our own.
+// bdi: base-delta-immediate compression. A block is cut into equal elements; each is stored as a short signed delta to
+// the block's base or to zero, and a mask has a bit an element that says which. The encoder tries six pairs of widths,
+// zeros and a repeated word; a tag of 4 bits names the shortest. Idea: Pekhimenko et al., PACT 2012; the layout of tag,
+// mask, base and deltas is our own.
 #include <optional>
 
 #include "codecs/compressed_matrix.h"
@@ -39,7 +39,7 @@ struct Deltas {
   std::array<uint64_t, kLargestMemoryBlock / 2> delta = {};
 };
 
-// Nothing if some element is near neither zero nor the base, which is the first element that is not near zero.
+// Nothing if some element is near neither zero nor the base. The base is the first element that is not near zero.
 std::optional<Deltas> find_deltas(std::span<const std::byte> block, Widths widths) {
   const int base_bits = 8 * widths.base_bytes, delta_bits = 8 * widths.delta_bytes;
   Deltas deltas;
@@ -62,8 +62,8 @@ struct Choice {
   Deltas deltas;
 };
 
-// The shortest code; of equal ones that with the lowest tag. `size` says what widths cost, `raw` what the block itself
-// does.
+// The shortest code; among equals the one with the lowest tag. `size` gives the bits of a pair of widths, `raw` those
+// of the block itself.
 template <class Size>
 Choice choose(std::span<const std::byte> block, int64_t raw, Size size) {
   if (is_zero(block)) return {kZeros, {}};
@@ -106,7 +106,7 @@ class Coder : public BlockCoder {
     }
   }
 
-  // A block of zeros has a payload that says nothing, and one whose elements are all near zero a base that none needs.
+  // The payload of a zero block, and the base of a block whose elements are all near zero, carry no information.
   int64_t filler_bits(std::span<const std::byte> block) const override {
     const Choice choice = choose_stored(block);
     if (choice.tag == kZeros) return kZerosPayloadBits;
@@ -146,7 +146,7 @@ class Coder : public BlockCoder {
   }
 };
 
-// The article's own sizes: tag and mask are kept with the tags of the cache and cost nothing.
+// The article's sizes: tag and mask live with the cache's tags and cost nothing.
 int64_t pact12_bits(std::span<const std::byte> block) {
   const auto raw = 8 * static_cast<int64_t>(block.size());
   const auto bits = [&](Widths w) {
@@ -158,10 +158,10 @@ int64_t pact12_bits(std::span<const std::byte> block) {
   return choice.tag == kRaw ? raw : bits(kWidths[choice.tag - kFirstWidths]);
 }
 
-// The released simulator of the MPC paper. Elements are zero-extended, so that negative ones are never near zero; a
-// difference is the base less the element, the other way round than above; a number fits if it is non-negative and fits
-// unsigned, or negative and fits signed, except -1; the base itself has no delta (with no base one delta is still taken
-// off); and where some delta does not fit, elements near zero are short and the others raw.
+// The released simulator of the MPC paper, which differs in five ways. Elements are zero-extended, so negative ones are
+// never near zero. A difference is the base less the element, the reverse of ours. A number fits if it is non-negative
+// and fits unsigned, or negative and fits signed, except -1. The base itself has no delta (and where there is no base
+// one delta is still subtracted). Where some delta does not fit, elements near zero are short and the others raw.
 bool cal22_fits(int64_t value, int bits) {
   if (value >= 0) return value < int64_t{1} << bits;
   return value != -1 && fits_signed(value, bits);

@@ -1,7 +1,7 @@
 // bpc: bit-plane compression. The differences of a block's neighbouring 32-bit words, 33 bits each, are transposed into
-// 33 planes; each plane is xored with the one above it, and the planes, mostly zero, become prefix codes. Our own: the
-// field widths follow the block (`scaled`), where the released models keep those of 128-byte blocks (`literal`). Idea:
-// Kim et al., ISCA 2016.
+// 33 planes. Each plane is xored with the one above it; the results, mostly zero, get prefix codes. Our own variant:
+// field widths follow the block (`scaled`), where the released models always use the widths of 128-byte blocks
+// (`literal`). Idea: Kim et al., ISCA 2016.
 #include <bit>
 
 #include "codecs/compressed_matrix.h"
@@ -16,7 +16,7 @@ constexpr int kPlanes = 33;
 constexpr int kRunBits = 5;  // runs of 2 to 33 planes: all of them
 constexpr int kMaxBaseBits = 33;
 
-// What the code depends on besides the planes.
+// Sizes that follow from the block and the setting `widths`.
 struct Format {
   int deltas;         // bits of a plane: words of a block - 1
   int position_bits;  // of a bit in a plane
@@ -36,7 +36,7 @@ Format format_of(const Settings& settings) {
 
 using Planes = std::array<uint32_t, kPlanes>;
 
-// The planes of the differences; bit i of plane j is bit j of word i + 1 less word i. `is_signed`: how the words are
+// The planes of the differences: bit i of plane j is bit j of word i + 1 less word i. `is_signed` says how words are
 // read.
 Planes planes_of(std::span<const std::byte> block, bool is_signed) {
   Planes planes = {};
@@ -177,8 +177,8 @@ class Coder : public BlockCoder {
   Format format_;
 };
 
-// The released simulator of the MPC paper: the widths of 128-byte blocks, every base as short as a small one because of
-// an assignment in place of a comparison, and words read without a sign.
+// The released simulator of the MPC paper: it uses the widths of 128-byte blocks, counts every base as a small one (it
+// assigns where it should compare), and reads words as unsigned.
 int64_t cal22_bits(std::span<const std::byte> block) {
   BitWriter counter;
   encode_planes(planes_of(block, false), format_of(static_cast<int64_t>(block.size()), false), counter);

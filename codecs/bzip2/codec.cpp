@@ -1,5 +1,5 @@
-// bzip2: the yardstick of block sorting. Without repetitions to find it is a Huffman coder with up to six tables that
-// switch every 50 symbols, and pays for its sort in time.
+// bzip2: the yardstick of block sorting. Without repetitions it is a Huffman coder with up to six tables that switch
+// every 50 symbols, and the sort costs time for nothing.
 #include <bzlib.h>
 
 #include <new>
@@ -12,12 +12,12 @@
 namespace ecmv::codecs::bzip2 {
 namespace {
 
-// libbz2 takes char pointers and reads only.
+// libbz2 takes char pointers but does not write through this one.
 char* chars(const std::byte* bytes) { return reinterpret_cast<char*>(const_cast<std::byte*>(bytes)); }
 
 void compress(std::span<const std::byte> block, const Settings& settings, std::vector<std::byte>& payload) {
   const size_t before = payload.size();
-  // The documented bound: 1 % and 600 bytes more than the input.
+  // libbz2's documented bound: the input, 1 % and 600 bytes.
   payload.resize(before + block.size() + block.size() / 100 + 601);
   unsigned bytes = static_cast<unsigned>(payload.size() - before);
   const int result =
@@ -30,7 +30,8 @@ void compress(std::span<const std::byte> block, const Settings& settings, std::v
 }
 
 bool decompress(std::span<const std::byte> compressed, const Settings& settings, std::span<std::byte> out) {
-  // "BZh" and the level, by which the library chooses its memory: kernels have as much as the setting says.
+  // Streams begin with "BZh" and the level. The library sizes its memory by that level, and a kernel's scratch is sized
+  // by the setting, so both must agree.
   if (compressed.size() < 4 || compressed[3] != static_cast<std::byte>('0' + settings.integer("level"))) return false;
   bz_stream stream = {};
   if (BZ2_bzDecompressInit(&stream, 0, 0) != BZ_OK) throw std::bad_alloc();

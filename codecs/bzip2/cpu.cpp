@@ -1,4 +1,4 @@
-// Decode kernel of bzip2: libbz2 itself, with the memory that it asks for taken from the scratch.
+// Decode kernel of bzip2: calls libbz2, which takes its memory from the kernel's scratch.
 #include <bzlib.h>
 
 #include "codecs/compressed_matrix.h"
@@ -9,7 +9,7 @@ namespace {
 
 class Library {
  public:
-  // libbz2 documents 100 kB and 4 bytes for each byte of a sorted block.
+  // libbz2 documents 100 kB plus 4 bytes for each byte of a sorted block.
   static int64_t scratch_bytes(const Settings& settings) {
     return 102400 + 4 * 100000 * settings.integer("level") + 4096;
   }

@@ -1,5 +1,5 @@
-// tANS: step spread, occurrences of a code in the order of the table. rANS: states of [2^16, 2^32) with 16
-// bits at a time, or of [2^31, 2^63) with 32. Huffman: canonical, at most 24 bits.
+// tANS spreads by steps and orders a code's occurrences as in the table. rANS has states of [2^16, 2^32) and puts out
+// 16 bits at a time, or of [2^31, 2^63) and 32. Huffman codes are canonical, at most 24 bits long.
 #include "codecs/coding_pairs/coders.h"
 
 #include <array>
@@ -126,7 +126,7 @@ class Tans final : public Coder {
   std::vector<uint32_t> next_, first_;
 };
 
-// State: an unsigned integer of [2^kLow, 2^(kLow + kPiece)), frequencies of 16 bits.
+// The state is an unsigned integer of [2^kLow, 2^(kLow + kPiece)); frequencies have 16 bits.
 template <class State, int kLow, int kPiece>
 class Rans final : public Coder {
  public:
@@ -141,7 +141,7 @@ class Rans final : public Coder {
   }
   void encode(uint32_t code, BitStack& bits) override {
     const State q = q_[code];
-    // q << (kLow + kPiece - 16) may be 2^kPiece times 2^kLow, one bit too many: compared in parts.
+    // The bound q << (kLow + kPiece - 16) can need one bit more than a State has, so the state is shifted instead.
     if ((state_ >> (kLow + kPiece - 16)) >= q) {
       bits.push(state_ & ((State{1} << kPiece) - 1), kPiece);
       state_ >>= kPiece;

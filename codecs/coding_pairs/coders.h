@@ -1,7 +1,6 @@
-// Coders of codes: fixed length, Huffman, tANS and rANS with one interface, so that every kind of pair goes
-// through every one of them. ANS decodes in the reverse order of its encoding, so all of them encode
-// backwards, into a stack of bits: the last bit pushed is read first. A decoder may start wherever position
-// and state of the encoder were saved.
+// Coders of codes: fixed length, Huffman, tANS and rANS behind one interface, so that every kind of pair goes through
+// each of them. ANS decodes in the reverse order of its encoding, so all of them encode backwards, into a stack of
+// bits: the last bit pushed is read first. A decoder may start wherever the encoder's position and state were saved.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +25,7 @@ class BitStack {
     for (; filled_ >= 8; filled_ -= 8, pending_ >>= 8) bytes_.push_back(static_cast<std::byte>(pending_));
   }
   int64_t bits() const { return static_cast<int64_t>(bytes_.size()) * 8 + filled_; }
-  // All of them for a BitReader, zeros before the first up to a whole byte; the stack is empty then.
+  // All bits for a BitReader, with zeros before the first up to a whole byte. Empties the stack.
   std::vector<std::byte> finish() {
     push(0, (8 - filled_) & 7);
     std::reverse(bytes_.begin(), bytes_.end());
@@ -39,7 +38,7 @@ class BitStack {
   int filled_ = 0;  // 0..7 between calls
 };
 
-// What is stored of a code: a frequency (ANS), a length (Huffman) or nothing.
+// What a coder stores for each code: a frequency (ANS), a length (Huffman) or nothing.
 enum class CoderKind { fixed, huffman, tans8, tans12, tans16, rans16, rans64 };
 CoderKind coder_kind(std::string_view name);  // throws std::logic_error: names were checked as settings
 std::span<const std::string_view> coder_names();
@@ -47,27 +46,27 @@ int weight_bytes(CoderKind kind);  // of one stored frequency or length
 int state_bytes(CoderKind kind);   // of one saved state
 int64_t most_codes(CoderKind kind);
 
-// Frequencies or lengths for codes that occur `counts` times, all of them more than 0.
+// Frequencies or lengths for codes that occur `counts` times; no count is 0.
 std::vector<uint32_t> fit_weights(CoderKind kind, std::span<const uint64_t> counts);
-// Throws MalformedStream if these weights are none of fit_weights().
+// Throws MalformedStream unless fit_weights() could have made these weights.
 void check_weights(CoderKind kind, std::span<const uint32_t> weights);
 
-// Codes are 0 .. weights.size() - 1 here.
+// A coder numbers its codes 0 .. weights.size() - 1.
 class Coder {
  public:
   virtual ~Coder() = default;
   virtual void encode(uint32_t code, BitStack& bits) = 0;
   virtual uint32_t decode(modelling::BitReader& bits) = 0;
-  // Encoding starts in the first state and decoding ends there. What is saved fits state_bytes(); set_state
-  // throws MalformedStream for states that cannot be.
+  // Encoding starts in the first state and decoding ends there. A saved state fits state_bytes(); set_state throws
+  // MalformedStream for states that cannot occur.
   virtual uint64_t state() const { return 0; }
   virtual void set_state(uint64_t) {}
   virtual uint64_t first_state() const { return 0; }
 };
 std::unique_ptr<Coder> make_coder(CoderKind kind, std::span<const uint32_t> weights);
 
-// tANS with 2^bits states (4 <= bits <= 16) and rANS with a state of 16 or 64 bits beyond renormalisation,
-// for frequencies that add up to 2^bits; rANS wants 16 bits.
+// tANS has 2^bits states (4 <= bits <= 16); rANS has a state of 16 or 64 bits beyond renormalisation and needs bits =
+// 16. Frequencies add up to 2^bits.
 std::unique_ptr<Coder> make_tans(std::span<const uint32_t> frequencies, int bits);
 
 }  // namespace ecmv::codecs::coding_pairs

@@ -1,7 +1,6 @@
-// Decode kernel of coding_pairs: the reference's formats over decoders whose tables lie in the scratch, from
-// the checkpoint where a thread's rows begin. Rows can be cut where checkpoints are: a multiple of a row
-// apart, or a part of a row. Floats by exponent have a loop of their own (a call for every pair costs half of
-// the time).
+// Decode kernel of coding_pairs: the reference's formats over decoders that keep their tables in the scratch. A thread
+// starts at the checkpoint where its rows begin, so rows can be divided among threads only where checkpoints fall on
+// row ends. Floats by exponent have a loop of their own, because a call for every pair takes half of the time.
 #include <bit>
 #include <cstring>
 
@@ -22,7 +21,7 @@ uint64_t load(const std::byte* bytes, int count) {
   return value;
 }
 
-// The stored model; its numbers are not aligned.
+// The stored model, whose numbers are not aligned.
 struct StoredModel {
   const std::byte* bytes;
   int weight_size;
@@ -146,7 +145,7 @@ struct RansDecoder {
   }
 };
 
-// What is bound of a matrix.
+// What a bound kernel knows of its matrix.
 struct Stored {
   Layout layout;
   datasets::ElementType type;
@@ -224,7 +223,7 @@ struct Decode {
   }
 };
 
-// Whole segments that are whole rows; all rows where there are none.
+// Rows of the smallest group that begins at a checkpoint; all rows where no checkpoint falls on a row's end.
 int64_t rows_per_block(const Layout& layout, datasets::Shape shape) {
   if (layout.segments == 0 || shape.cols % layout.segment == 0) return 1;
   return layout.segment % shape.cols == 0 ? layout.segment / shape.cols : shape.rows;

@@ -1,11 +1,10 @@
-// Floats as pairs: the exponent field is the code, sign and fraction are the extra bits. Sign and fraction of
-// weights are nearly uniform, exponents are not: of Llama2 7B's 256 possible ones 31 occur, with an entropy
-// of 2.58 bits.
-//   exponent    every float type, lossless
-//   fp12, fp11  bf16 with 3 or 2 bits of fraction kept: E8M3, E8M2
-//   fp8_e5m2, fp8_e4m3  the 8-bit formats: lossless of their own element type, lossy of bf16
-//   saliency    bf16: of each 64 elements the largest keeps all 7 bits of fraction, the others 2; the class
-//   is part of the code
+// Floats as pairs: the exponent field is the code, sign and fraction are the extra bits. Sign and fraction of weights
+// are nearly uniform, exponents are not: Llama2 7B uses 31 of 256 exponents, with an entropy of 2.58 bits.
+//   exponent            every float type, lossless
+//   fp12, fp11          bf16 with 3 or 2 bits of fraction kept: E8M3, E8M2
+//   fp8_e5m2, fp8_e4m3  the 8-bit formats: lossless for their own element type, lossy for bf16
+//   saliency            bf16: of each 64 elements the largest keeps all 7 bits of fraction, the others 2; the code
+//                       includes the class
 #include <algorithm>
 #include <cmath>
 
@@ -64,8 +63,8 @@ class Exponent final : public ElementFormat {
   uint64_t pattern_of(const Pair& pair, ElementType type) const override { return join(pair, fields_of(type)); }
 };
 
-// The 15 bits below the sign of a bf16, rounded to `kept` bits of fraction, halves to even; a carry moves
-// into the exponent, numbers stay finite, infinities stay, NaN keeps a bit.
+// The 15 bits below the sign of a bf16, rounded to `kept` bits of fraction, halves to even. A carry moves into the
+// exponent; numbers stay finite, infinities stay, NaN keeps a bit.
 uint32_t round_magnitude(uint32_t magnitude, int kept) {
   constexpr uint32_t kInfinity = 0x7F80;
   const int drop = 7 - kept;
@@ -87,7 +86,7 @@ uint64_t widened(const Pair& pair, int kept) {
   return (pattern >> (8 + kept)) << 15 | (pattern & mask(8 + kept)) << (7 - kept);
 }
 
-// Half a step: relative of normal numbers, absolute of subnormal ones, whose step is 2^(-126 - kept).
+// Half a step: relative for normal numbers, absolute for subnormal ones, whose step is 2^(-126 - kept).
 ErrorBound rounding_bound(int kept) { return {std::ldexp(1, -kept - 1), std::ldexp(1, -127 - kept)}; }
 
 class ShortFraction final : public ElementFormat {
@@ -115,7 +114,7 @@ class EightBits final : public ElementFormat {
     const bool e5m2 = type == ElementType::f8_e5m2;
     infinity_ = e5m2 ? 0x7C : 0x80;
     largest_ = e5m2 ? 0x7B : 0x7E;
-    // The first number that is nearer to the one after the largest.
+    // From here on a number is nearer to the value after the largest.
     limit_ = std::ldexp((2 << fields_.fraction) - (e5m2 ? 0.5 : 1.5), (e5m2 ? 15 : 8) - fields_.fraction);
   }
   std::string refuses(const MatrixView& matrix) const override {
@@ -153,10 +152,10 @@ class EightBits final : public ElementFormat {
     const double value = std::fabs(datasets::bf16_value(weight));
     if (std::isnan(value)) return sign | 0x7F;
     if (std::isinf(value)) return sign | infinity_;
-    // In steps of the least exponent's, or of the number's own: exact, since a bf16 has 8 bits.
+    // Counts steps of the number's exponent, or of the least exponent: exact, since a bf16 has 8 bits.
     const int exponent = value == 0 ? 1 - bias_ : std::max(1 - bias_, std::ilogb(value));
     const auto steps = static_cast<uint64_t>(std::nearbyint(std::ldexp(value, fields_.fraction - exponent)));
-    // Steps of 2^fraction and more carry the leading one, which counts the exponent up by itself.
+    // 2^fraction steps and more contain the leading one, which raises the exponent by itself.
     return sign |
            std::min<uint64_t>(largest_, (static_cast<uint64_t>(exponent + bias_ - 1) << fields_.fraction) + steps);
   }

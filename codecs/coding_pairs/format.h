@@ -2,12 +2,13 @@
 // segment). A segment is a sequence of pairs that describe its elements alone; the coder's state runs on from one to
 // the next.
 //
-//   model        table    u32 n; n codes (u16, ascending); n weights: frequencies - 1 (u16, tANS and rANS),
-//   lengths (u8, Huffman) or none checkpoints  index    for every segment: bit position in payload (48 bits),
-//   the coder's state there (0, 2, 4 or 8 bytes) payload      payload  bits, most significant bit first, from
-//   the position of segment 0 (fewer than 8 zero bits before it) to the
-//                         last: for every pair what its coder takes (tANS, rANS: after the code, which the
-//                         state tells), then the extra bits
+//   model        table    u32 n; n codes (u16, ascending); n weights: frequencies - 1 (u16, tANS and rANS), lengths
+//                         (u8, Huffman) or none
+//   checkpoints  index    for every segment: bit position in payload (48 bits), the coder's state there (0, 2, 4 or 8
+//                         bytes)
+//   payload      payload  bits, most significant bit first, from the position of segment 0 (fewer than 8 zero bits
+//                         before it) to the last: for every pair what its coder takes (tANS, rANS: after the code,
+//                         which the state tells), then the extra bits
 //
 // Everything else is little-endian. A matrix without elements has three empty sections.
 #pragma once
@@ -23,7 +24,7 @@ namespace ecmv::codecs::coding_pairs {
 enum SectionNumber { kModel, kCheckpoints, kPayload };
 inline constexpr int kPositionBytes = 6;
 
-// What settings and shape say about the bytes.
+// The layout of the bytes, as settings and shape determine it.
 struct Layout {
   CoderKind coder = CoderKind::rans16;
   int64_t elements = 0;

@@ -1,8 +1,10 @@
 // Integers of one or two bytes as pairs.
-//   integer     the length of |q| in bits is the code, sign and the bits after the leading one are the extra
-//   bits; lossless saturated3, saturated4, saturated6  the same with at most 3, 4 or 6 extra bits, the sign
-//   included: relative error at most 2^-A direct      |q| is the code, the sign the only extra bit: the most
-//   that a code of single values can gain; lossless
+//   integer                   the length of |q| in bits is the code, sign and the bits after the leading one are the
+//                             extra bits; lossless
+//   saturated3, ...4, ...6    the same with at most 3, 4 or 6 extra bits, the sign included: relative error at most
+//                             2^-A
+//   direct                    |q| is the code, the sign the only extra bit: the most that a code of single values can
+//                             gain; lossless
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -66,7 +68,7 @@ class Saturated final : public ElementFormat {
                                   : std::string("The pairs ") + name_ + " are those of i8 and i16 elements, not of " +
                                         std::string(datasets::element_type_name(matrix.type)) + ".";
   }
-  // One more than `integer`: rounding may carry.
+  // One code more than `integer`, because rounding may carry.
   uint32_t codes(ElementType type) const override {
     return static_cast<uint32_t>(8 * datasets::element_bytes(type)) + 2;
   }
@@ -91,7 +93,7 @@ class Saturated final : public ElementFormat {
     const uint64_t leading = uint64_t{1} << (pair.bits - 1);
     const auto magnitude =
         static_cast<int32_t>((leading | (pair.extra & (leading - 1))) << (static_cast<int>(pair.code) - pair.bits));
-    // 127 rounds up to 128, which int8 has only with the other sign.
+    // 127 rounds up to 128, which int8 has with the negative sign only.
     const int32_t limit = datasets::element_bytes(type) == 1 ? 127 : 32767;
     return pattern_of_integer(
         (pair.extra & leading) != 0 ? std::max(-magnitude, -limit - 1) : std::min(magnitude, limit), type);

@@ -1,8 +1,7 @@
-// Coding pairs: a number as a code, which an entropy coder takes, and extra bits, which go raw. How many
-// extra bits there are follows from the code alone. Every kind of number (floats, posits, integers, runs of
-// zeros) is one PairFormat; the coders know nothing of them. The idea: Liguori 2024, "From a Lossless
-// (~1.5:1) Compression Algorithm for Llama2 7B Weights to Variable Precision, Variable Range, Compressed
-// Numeric Data Types".
+// Coding pairs: a number is a code, which an entropy coder takes, and extra bits, which go raw. The code alone tells
+// how many extra bits there are. Every kind of number (floats, posits, integers, runs of zeros) is one PairFormat; the
+// coders know nothing of them. The idea: Liguori 2024, "From a Lossless (~1.5:1) Compression Algorithm for Llama2 7B
+// Weights to Variable Precision, Variable Range, Compressed Numeric Data Types".
 #pragma once
 
 #include <cstdint>
@@ -32,18 +31,18 @@ class PairSource {
 class PairFormat {
  public:
   virtual ~PairFormat() = default;
-  // "" or why these elements have no pairs of this format, as a sentence.
+  // "", or the reason as a sentence why these elements have no pairs of this format.
   virtual std::string refuses(const datasets::MatrixView& matrix) const = 0;
   // Codes are 0 .. codes() - 1; at most 65536.
   virtual uint32_t codes(datasets::ElementType type) const = 0;
   virtual int extra_bits(uint32_t code, datasets::ElementType type) const = 0;
-  // Appends the pairs of `count` elements from `first` on; they decode without any others.
+  // Appends the pairs of `count` elements from `first` on. They decode without any other pairs.
   virtual void append(const datasets::MatrixView& matrix, int64_t first, int64_t count,
                       std::vector<Pair>& pairs) const = 0;
-  // Fills `out`, the bytes of whole elements, from as many pairs as append() made of them. Throws
-  // MalformedStream for pairs that append() cannot make.
+  // Fills `out`, the bytes of whole elements, from the pairs that append() made of them. Throws MalformedStream for
+  // pairs that append() cannot make.
   virtual void restore(PairSource& source, datasets::ElementType type, std::span<std::byte> out) const = 0;
-  // What the reference decode keeps; nothing may differ where it is exact.
+  // The bound that the reference decode keeps; an exact one by default.
   virtual ErrorBound bound(const datasets::MatrixView&) const { return {}; }
 };
 

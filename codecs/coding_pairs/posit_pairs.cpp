@@ -1,8 +1,7 @@
-// Posits (n bits, es exponent bits) as pairs: regime and exponent bits together are an exponent E = k 2^es +
-// e, which is the code; sign and fraction are the extra bits, whose number follows from E: posits have more
-// of them near 1. Zero and NaR have codes of their own. posit words (u8 up to 8 bits, else u16) are lossless;
-// bf16 becomes the nearest posit, of two equally near ones that with the even word, but never zero: what is
-// below the least posit becomes that.
+// Posits (n bits, es exponent bits) as pairs. Regime and exponent bits together are an exponent E = k 2^es + e, which
+// is the code; sign and fraction are the extra bits. E tells how many there are: posits near 1 have more. Zero and NaR
+// have codes of their own. Posit words (u8 up to 8 bits, else u16) are lossless. A bf16 becomes the nearest posit, of
+// two equally near ones the one with the even word, but never zero: numbers below the least posit become that posit.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -48,8 +47,8 @@ class Posit final : public ElementFormat {
     const uint64_t word = tables().word_of_pair[pair.code][pair.extra];
     return type == ElementType::bf16 ? datasets::nearest_bf16(tables().value_of_word[word]) : word;
   }
-  // The steps between the posits that the matrix's numbers lie between, halved; below the least posit that
-  // itself, above the largest what is cut off.
+  // Half the widest step between posits in the matrix's range. Below the least posit the bound is that posit, above the
+  // largest the part that is cut off.
   ErrorBound bound(const MatrixView& matrix) const override {
     if (matrix.type != ElementType::bf16) return {};
     double least = INFINITY, largest = 0;

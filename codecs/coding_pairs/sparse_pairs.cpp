@@ -1,11 +1,10 @@
 // Ternary (-1, 0, 1) and binary (0, 1) int8 matrices as pairs.
-//   ternary_direct   three codes, no extra bits (of binary matrices two)
-//   ..._runs    a run of zeros and the number after it: the length of the run's length in bits is the code,
-//   its bits and the sign are extra
-//   ..._groups  eight numbers: the mask of those that are not zero is the code, first one highest; their
-//   signs are extra
-//   ..._hybrid  groups, but g groups of zeros in a row are one pair: code 256 + floor(log2 g), the bits of g
-//   after its leading one are extra
+//   ternary_direct  three codes, no extra bits (two codes for binary matrices)
+//   ..._runs        a run of zeros and the number after it: the length of the run's length in bits is the code, its
+//                   bits and the sign are extra
+//   ..._groups      eight numbers: the mask of the non-zero ones is the code, first one highest; their signs are extra
+//   ..._hybrid      groups, but g groups of zeros in a row are one pair: code 256 + floor(log2 g), the bits of g after
+//                   its leading one are extra
 #include <algorithm>
 #include <bit>
 

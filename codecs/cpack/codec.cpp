@@ -1,7 +1,7 @@
-// cpack: every 32-bit word of a block is zero, new, or like one of the last 16 new words of its block: equal, or in its
-// upper three or two bytes; a small word is a byte. The dictionary begins empty with every block, so a block decodes
-// alone. Idea: C-Pack, Chen et al., IEEE TVLSI 2010; what is pushed (new words and partial matches) is our reading of
-// it.
+// cpack: a 32-bit word is zero, small (a byte), new, or like one of the block's last 16 new words: equal to it, or in
+// the upper three or two bytes. The dictionary begins empty with every block, so a block decodes alone. Idea: C-Pack,
+// Chen et al., IEEE TVLSI 2010, and by our reading of it new words and partial matches are
+// pushed.
 #include <optional>
 
 #include "codecs/compressed_matrix.h"
@@ -126,9 +126,9 @@ class Coder : public BlockCoder {
   }
 };
 
-// The released simulator of the MPC paper: the dictionary (16 zero words at first) lives on from block to block, only
-// new words are pushed, bytes are compared from the lowest address, and the first entry with two equal bytes is taken
-// although a later one may have more. No block could be decoded alone.
+// The released simulator of the MPC paper. Its dictionary (16 zero words at first) lives on from block to block, so no
+// block could be decoded alone. Only new words are pushed, bytes are compared from the lowest address, and the first
+// entry with two equal bytes is taken although a later one may match better.
 class Cal22 {
  public:
   int64_t operator()(std::span<const std::byte> block) {

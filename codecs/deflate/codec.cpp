@@ -1,5 +1,5 @@
-// deflate: the yardstick of the oldest code still in use, one Huffman stream of literals and matches, by zlib, without
-// the zlib header and checksum. Strategy huffman_only looks for no matches: elements have none worth finding.
+// deflate: the yardstick of the oldest code still in use, one Huffman stream of literals and matches, through zlib
+// without its header and checksum. The strategy huffman_only looks for no matches: elements have none worth finding.
 #define ZLIB_CONST
 #include <zlib.h>
 
@@ -60,8 +60,8 @@ const Codec& codec() {
                        choice_setting("strategy", "huffman_only looks for no matches", "huffman_only",
                                       {"default", "huffman_only"})},
       },
-      // deflateBound with its largest overhead (small memory or window): n + n / 8 + n / 64 + 5 and the wrapper; n / 7
-      // covers both.
+      // deflateBound with its largest overhead (small memory or window) is n + n / 8 + n / 64 + 5 and the wrapper; n +
+      // n / 7 covers it.
       {.compress = compress, .decompress = decompress, .spread = 7, .constant = 32});
   return codec;
 }

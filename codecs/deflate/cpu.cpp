@@ -1,4 +1,4 @@
-// Decode kernel of deflate: zlib itself, with the memory that it asks for taken from the scratch.
+// Decode kernel of deflate: calls zlib, which takes its memory from the kernel's scratch.
 #define ZLIB_CONST
 #include <zlib.h>
 
@@ -12,7 +12,7 @@ constexpr int kRawWindowBits = -15;
 
 class Library {
  public:
-  // zlib documents 7 KiB of state and a 32 KiB window for decoding; other builds of it ask for somewhat more.
+  // zlib documents 7 KiB of state and a 32 KiB window for decoding; other builds ask for somewhat more.
   static int64_t scratch_bytes(const Settings&) { return 64 * 1024; }
   Library(std::byte* scratch, int64_t bytes) : arena_(scratch, bytes) {
     stream_.zalloc = [](void* arena, unsigned count, unsigned size) {

@@ -1,5 +1,5 @@
-// fpc: frequent pattern compression. Every 32-bit word of a block is one of eight patterns, named by 3 bits, with the
-// bits that the pattern leaves open after them; up to eight zero words are one pattern. Runs end with their block, so a
+// fpc: frequent pattern compression. Three bits name one of eight patterns for every 32-bit word of a block, and the
+// bits that the pattern leaves open follow; up to eight zero words are one pattern. Runs end with their block, so a
 // block decodes alone. Idea: Alameldeen and Wood, UW-Madison TR 1500.
 #include "codecs/compressed_matrix.h"
 #include "codecs/modelling/memory_blocks.h"
@@ -48,7 +48,7 @@ uint32_t word_of(Prefix prefix, BitReader& in) {
   }
 }
 
-// Words from `first` that are zero, counted up to `limit`.
+// The number of zero words from `first` on, at most `limit`.
 size_t zero_run(std::span<const std::byte> block, size_t first, size_t limit) {
   size_t run = 0;
   while (run < limit && first + run < block.size() / 4 && load_word32(block, first + run) == 0) ++run;

@@ -1,5 +1,5 @@
-// huffman_exponents: Huffman codes of float exponents; signs and mantissas as they are. Two layouts (format.h,
-// README.md).
+// huffman_exponents: exponents of floats get Huffman codes, signs and mantissas are stored as they are. There are two
+// layouts (format.h, README.md).
 #include "codecs/codec.h"
 
 #include "codecs/huffman_exponents/container.h"
@@ -29,7 +29,7 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   return is_container(settings) ? container::max_stored_bytes(shape) : segments::max_stored_bytes(shape, settings);
 }
 
-// The default layout is that of the files.
+// The default layout is the one that files use.
 ChainFile read_file(std::span<const std::byte> bytes) { return container::read_file(bytes, default_settings(codec())); }
 
 }  // namespace

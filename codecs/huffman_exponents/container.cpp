@@ -1,7 +1,7 @@
-// Encoder and bounds-checked reference decoder of `container`; the code and its tables are as in
-// codecs/modelling/lut_code.h. The decoder takes any prefix code that the tables describe, and what encoders of such
-// files leave at their ends: any bits in the last byte, any gap where no code starts, gaps for all threads of the last
-// block, no position for a last block without codes.
+// Encoder and bounds-checked reference decoder of `container`; codecs/modelling/lut_code.h makes the code and its
+// tables. The decoder takes any prefix code that the tables describe, and also what other encoders write at the ends:
+// any bits in the last byte, any gap where no code starts, gaps for all threads of the last block, no position for a
+// last block without codes.
 #include "codecs/huffman_exponents/container.h"
 #include "codecs/compressed_matrix.h"
 
@@ -37,7 +37,7 @@ std::vector<std::byte> signs_and_mantissas(const datasets::MatrixView& matrix) {
   return raw;
 }
 
-// Matrices begin at increasing elements of the stream.
+// Matrices of one stream begin at increasing elements.
 void check_splits(std::span<const std::byte> splits, int64_t elements) {
   if (splits.size() % 8 != 0) throw MalformedStream("The split positions must be whole 64-bit integers.");
   int64_t before = 0;
@@ -89,7 +89,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
     const uint32_t symbol = exponent_of(matrix.elements, matrix.type, i);
     bits.put(code.codes[symbol], code.lengths[symbol]);
   }
-  // A code may end inside a thread's bytes where none starts.
+  // A code may end inside a thread's bytes and no other start there.
   if (bits.bit_count() % kThreadBits != 0) enter_threads(elements);
   const int fill = static_cast<int>(-bits.bit_count() & 7), end_length = code.lengths[end_symbol];
   for (int i = 0; i < fill; ++i) bits.put(code.codes[end_symbol] >> (end_length - 1 - i % end_length), 1);
@@ -156,8 +156,8 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   if (reader.left() >= 8 || thread != threads) throw MalformedStream("The bit stream is longer than its codes.");
 }
 
-// Codes cost 8 bits an element at most, and 4 1/16 of f8: one of 16 exponents, the rarest, shares its code's first 4
-// bits with the end.
+// Codes cost at most 8 bits an element, for f8 at most 4 1/16: the rarest of 16 exponents shares the first 4 bits of
+// its code with the end symbol.
 int64_t max_stored_bytes(datasets::Shape shape) {
   const int64_t bytes = shape.elements(), coded = bytes / 2 + bytes / 64 + 2;
   return coded + kSpareBytes + bytes / 2 + 1 + 4 * (ceil_div(coded, kBlockBytes) + 1) +

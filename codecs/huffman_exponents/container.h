@@ -1,6 +1,6 @@
-// The layout `container` of huffman_exponents: encoder and reference decoder, see format.h and README.md; and its files
-// (container_file.cpp): safetensors with one group of tensors a module, PREFIX.luts, .encoded_exponent, .sign_mantissa,
-// .output_positions, .gaps and .split_positions.
+// The layout `container` of huffman_exponents: encoder and reference decoder (see format.h and README.md), and its
+// files (container_file.cpp): safetensors with one group of tensors a module, PREFIX.luts, .encoded_exponent,
+// .sign_mantissa, .output_positions, .gaps and .split_positions.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ void decode(const CompressedView& compressed, std::span<std::byte> out);
 int64_t max_stored_bytes(datasets::Shape shape_in_bytes);
 
 bool recognises_file(std::span<const std::byte> bytes);
-// `settings`: of every layer that is read; the layout is container.
+// Every layer that is read gets `settings`, whose layout is container.
 ChainFile read_file(std::span<const std::byte> bytes, const Settings& settings);
 std::vector<std::byte> write_file(const ChainFile& file);
 

@@ -1,8 +1,7 @@
-// Files of the layout `container`: safetensors, a group of tensors a module, see container.h. The tensors say how many
-// elements a module has but not its shape; files written here state shape and type in the metadata (PREFIX.shape,
-// PREFIX.type), modules without a shape are one row. Whether a module is bf16 or fp8 shows in its signs and mantissas,
-// too: a byte or half a byte an element, which is the same for one element only. Tensors that belong to no group are
-// passed over.
+// Files of the layout `container`: safetensors with a group of tensors for each module, see container.h. The tensors
+// tell a module's number of elements but not its shape; files written here state shape and type in the metadata
+// (PREFIX.shape, PREFIX.type), and a module without a shape is one row. The size of signs and mantissas tells bf16 (a
+// byte an element) from fp8 (half a byte), except for a single element. Tensors that belong to no group are ignored.
 #include "codecs/compressed_matrix.h"
 #include "codecs/huffman_exponents/container.h"
 

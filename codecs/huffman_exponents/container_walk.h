@@ -1,6 +1,6 @@
-// CPU kernels of `container`: a block of 4096 coded bytes begins at its output position and its first gap; four blocks
-// are decoded at once. Calls that begin inside a block drop what comes before. `Join` makes elements of exponents and
-// raw bits, see cpu.cpp.
+// CPU kernels of `container`. A block of 4096 coded bytes begins at its output position and its first gap, and four
+// blocks are decoded at once. A call that begins inside a block drops the elements before its own. `Join` makes
+// elements of exponents and raw bits, see cpu.cpp.
 #pragma once
 
 #include "codecs/compressed_matrix.h"
@@ -16,7 +16,7 @@ inline std::string refuses_layout(const CompressedView& matrix, const backends::
                                                         : "This kernel decodes the layout container only.";
 }
 
-// What is bound of a matrix.
+// What a bound kernel knows of its matrix.
 struct Stored {
   const uint8_t* luts;
   const uint8_t* encoded;
@@ -40,9 +40,9 @@ struct Stored {
         cols(matrix.shape.cols),
         gap_bits(container::gap_bits(matrix.type)) {}
 
-  // The first element of a block; the entry past the last one may be missing.
+  // The first element of a block. The entry past the last block may be missing.
   int64_t position(int64_t block) const { return block < position_count ? load_u32(positions + 4 * block) : elements; }
-  // The first bit of its first code. The gap of thread 512 b begins at a byte.
+  // The first bit of the block's first code. The gap of thread 512 b begins at a byte.
   uint64_t first_bit(int64_t block) const {
     return static_cast<uint64_t>(block) * kBlockBytes * 8 +
            (gaps[block * kBlockThreads * gap_bits / 8] >> (8 - gap_bits));
@@ -57,7 +57,7 @@ inline void join_tables(const Stored& stored, uint16_t* joined) {
     joined[i] = static_cast<uint16_t>(luts[i] << 8 | (luts[i] < kMaxSymbols ? luts[tables * 256 + luts[i]] : 0));
 }
 
-// Entries that no code leads to may be anything: they end here as codes of length 0.
+// No code leads to these entries, so they may hold anything: they end as codes of length 0.
 inline FirstCode first_code(const uint16_t* joined, int64_t entries, uint32_t window) {
   uint32_t entry = joined[window >> 24];
   for (int shift = 16; (entry & 0xff) == 0 && (entry >> 8) >= uint32_t{kMaxSymbols} && shift >= 0; shift -= 8) {
@@ -68,7 +68,7 @@ inline FirstCode first_code(const uint16_t* joined, int64_t entries, uint32_t wi
   return {entry >> 8, static_cast<int>(entry & 0xff)};
 }
 
-// What a call makes before it decodes, and its buffers; in kScratchBytes.
+// Tables and buffers of a call, in kScratchBytes.
 struct Tables {
   uint64_t* runs;
   uint16_t* joined;
@@ -134,7 +134,7 @@ ECMV_INLINE void run_decode(const Stored& stored, const backends::DecodeArgs& ar
   if (args.rows.count() > 0) decode_rows(stored, build_tables(stored, args.scratch), args.rows, args.out, join);
 }
 
-// Joined elements of an f8, element `from` of the matrix and on, to out[at] and on; plain.
+// Joins f8 elements one by one, from element `from` of the matrix on, into out[at] and on.
 inline void join_f8(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64_t count, int8_t* out,
                     int64_t at) {
   for (int64_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// Portable kernels of huffman_exponents: the walks of both layouts, elements joined one at a time.
+// Portable kernels of huffman_exponents: the walks of both layouts, with elements joined one at a time.
 #include "codecs/huffman_exponents/container_walk.h"
 #include "codecs/huffman_exponents/segments_walk.h"
 

@@ -1,5 +1,5 @@
-// Elements taken apart into exponent, and sign and mantissa, and put together again: one at a time, for encoders and
-// reference decoders.
+// Takes elements apart into an exponent and a sign with mantissa, and puts them together, one at a time, for encoders
+// and reference decoders.
 #pragma once
 
 #include <cstddef>

@@ -66,7 +66,7 @@ struct Canonical {
     if (codes != order.size()) throw MalformedStream("There must be an exponent for each code.");
   }
 
-  // The exponent whose code the window begins with, and its length.
+  // The exponent whose code begins the window, and the code's length.
   std::pair<uint32_t, int> take(uint32_t window) const {
     uint32_t before = 0;
     for (int length = 1; length <= kMaxCodeBits; ++length) {
@@ -138,7 +138,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   }
   store_word32(tiles, tiling.tiles(), static_cast<uint32_t>(words));
   streams.resize(streams.size() + 4 * kSpareWords);
-  // Shorter rows are filled up to the longest of their tile.
+  // Streams shorter than the tile's longest are filled up to it.
   const int64_t stream_padding = static_cast<int64_t>(streams.size()) - (code_bits + 7) / 8;
 
   const int64_t raw_row = raw_row_bytes(tiling.cols, bf16);
@@ -205,8 +205,8 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   }
 }
 
-// The words of a tile are as many as its longest stream's, and that may have all the long codes. Which of its types a
-// matrix has is not known: the larger of both.
+// A tile has the words of its longest stream, which may have all the long codes. The type is not known here, so the
+// larger bound of the two counts.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const auto of_type = [&](bool bf16) {
     const Tiling tiling = tiling_of({shape.rows, bf16 ? shape.cols / 2 : shape.cols}, settings);

@@ -1,5 +1,5 @@
-// CPU kernels of `segments`: four rows of a tile at once, then their elements unit by unit of 16 columns, or 32. `Join`
-// makes the elements of a unit of exponents and a unit's words of signs and mantissas, see cpu.cpp.
+// CPU kernels of `segments`: four rows of a tile at once, then their elements in units of 16 columns, or 32 for f8.
+// `Join` makes the elements of a unit from exponents and the unit's words of signs and mantissas, see cpu.cpp.
 #pragma once
 
 #include "codecs/compressed_matrix.h"
@@ -12,7 +12,7 @@ inline std::string refuses_layout(const CompressedView& matrix, const backends::
                                                        : "This kernel decodes the layout segments only.";
 }
 
-// What is bound of a matrix.
+// What a bound kernel knows of its matrix.
 struct Stored {
   const uint8_t* code;
   const uint8_t* streams;
@@ -57,7 +57,7 @@ struct Canonical {
   }
 };
 
-// What a call makes before it decodes, and its buffers; in scratch_bytes().
+// Tables and buffers of a call, in scratch_bytes().
 struct Tables {
   Canonical code;
   uint64_t* runs;

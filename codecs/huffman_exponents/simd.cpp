@@ -1,5 +1,5 @@
-// SIMD kernels of huffman_exponents: the walks stay scalar (compiled here for each instruction set), elements are
-// joined by vectors.
+// SIMD kernels of huffman_exponents: vectors join the elements, the walks stay scalar and are compiled here for each
+// instruction set.
 #include "backends/cpu/products/panel_product.h"
 #include "codecs/compressed_matrix.h"
 #include "codecs/huffman_exponents/container_walk.h"
@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ecmv::codecs::huffman_exponents::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Container: the raw byte above itself has the sign in bit 15 and the mantissa in bits 6..0.
+// Container: a raw byte doubled into both halves of a word has the sign in bit 15 and the mantissa in bits 6..0.
 void JoinBf16(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64_t count, int8_t* out, int64_t at) {
   const hn::ScalableTag<uint16_t> d;
   const hn::Rebind<uint8_t, decltype(d)> bytes;
@@ -34,7 +34,7 @@ void JoinBf16(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64_
         static_cast<uint16_t>((raw[i] & 0x80u) << 8 | uint32_t{exponents[i]} << kBf16MantissaBits | (raw[i] & 0x7fu));
 }
 
-// Two f8 a lane: a byte of raw bits has the first one's above.
+// Two f8 a lane: the raw byte's upper half belongs to the first.
 void JoinF8(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64_t count, int8_t* out, int64_t at) {
   const hn::ScalableTag<uint16_t> d;
   const hn::Rebind<uint8_t, decltype(d)> bytes;
@@ -54,7 +54,8 @@ void JoinF8(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64_t 
   container::join_f8(exponents + i, raw, from + i, count - i, out, at + i);
 }
 
-// Segments: of the word of four columns, column k has its sign in byte 3 - k and its mantissa in byte 2 - k, or 3.
+// Segments: in the word of four columns, column k has its sign in byte 3 - k and its mantissa in byte 2 - k, or in byte
+// 3 for the last column.
 void JoinUnit(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_t* out) {
   if (count < segments::unit_cols(true)) return segments::join_unit(exponents, raw, count, out);
   const hn::FixedTag<uint8_t, 16> d8;
@@ -64,14 +65,14 @@ void JoinUnit(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_
   const auto words = hn::LoadU(d8, raw), exponent = hn::LoadU(d8, exponents);
   const auto sign = hn::And(hn::TableLookupBytes(words, hn::Load(d8, kSigns)), hn::Set(d8, 0x80));
   const auto mantissa = hn::And(hn::TableLookupBytes(words, hn::Load(d8, kMantissas)), hn::Set(d8, 0x7f));
-  // The exponent's lowest bit belongs above the mantissa, the others below the sign.
+  // The exponent's lowest bit goes above the mantissa, its other bits below the sign.
   const auto low = hn::Or(mantissa, hn::ShiftLeft<7>(exponent)), high = hn::Or(sign, hn::ShiftRight<1>(exponent));
   hn::StoreU(hn::BitCast(d16, hn::InterleaveLower(d8, low, high)), d16, reinterpret_cast<uint16_t*>(out));
   hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(d8, low, high)), d16, reinterpret_cast<uint16_t*>(out) + 8);
 }
 
-// Segments, f8: of eight columns' word, columns 2 k and 2 k + 1 turned by 4 k bits have their signs in bits 15 and 31
-// and their mantissas in bits 6..4 and 22..20. A lane has a word turned for its two columns.
+// Segments, f8: turned by 4 k bits, the word of eight columns has the signs of columns 2 k and 2 k + 1 in bits 15 and
+// 31 and their mantissas in bits 6..4 and 22..20. Each lane turns the word for its two columns.
 void JoinUnitF8(const uint8_t* exponents, const uint8_t* raw, int64_t count, int8_t* out) {
   if (count < segments::unit_cols(false)) return segments::join_unit_f8(exponents, raw, count, out);
   const hn::FixedTag<uint32_t, 4> d32;
@@ -81,7 +82,7 @@ void JoinUnitF8(const uint8_t* exponents, const uint8_t* raw, int64_t count, int
   for (int64_t i = 0; i < segments::unit_cols(false); i += 16) {
     const auto turned = [&](int64_t from) {
       const auto word = hn::Set(d32, load_u32(raw + from / 2));
-      // By 32 - kLeft in two steps, the first of one bit.
+      // Turns by 32 - kLeft in two steps, the first of one bit.
       return hn::BitCast(
           d16, hn::Or(hn::Shl(word, hn::Load(d32, kLeft)), hn::Shr(hn::ShiftRight<1>(word), hn::Load(d32, kRight))));
     };
@@ -117,8 +118,8 @@ backends::BoundKernel BindSegments(const CompressedView& matrix) {
   return segments::bind_decode(matrix, DecodeSegmentsBf16, DecodeSegmentsF8);
 }
 
-// Products of bf16: 32 rows at a time are decoded into a near cache and multiplied there. The tables are made once a
-// call. The scratch holds tables and buffers, decoded rows, packed tokens.
+// Products of bf16 decode 32 rows at a time into a near cache and multiply them there. The tables are made once a call.
+// The scratch holds tables and buffers, decoded rows and packed tokens.
 using backends::cpu::kPanelSumRows;
 static_assert(kPanelSumRows % segments::kGroupRows == 0);
 template <class Stored, class BuildTables, class DecodeRows>
@@ -221,7 +222,7 @@ std::string refuses_product(const CompressedView& matrix, const backends::Device
   return reason.empty() ? backends::cpu::why_not(form_of(policy)) : reason;
 }
 
-// A product of each layout for both kinds of tokens.
+// A product for each layout and each kind of tokens.
 constexpr backends::Kernel container_product(backends::Policies policies, backends::Activations activations) {
   return {.op = backends::Op::matmul,
           .variant = "runs",

@@ -1,7 +1,6 @@
-// The scalar heart of the CPU kernels: up to 5 exponents a look-up of 12 bits, several streams in turn to hide its
-// latency, and the exponents' way into a buffer that elements are then joined from. Everything is inlined into each
-// kernel, so that it is compiled for that kernel's instruction set (BMI2 shifts on AVX2 and up). Assumes a verified
-// stream.
+// The scalar part of the CPU kernels: look-ups of 12 bits that give up to 5 exponents, several streams in turn to hide
+// their latency, and a buffer for the exponents, from which elements are joined later. Everything is inlined into each
+// kernel and so compiled for its instruction set (BMI2 shifts on AVX2 and up). Assumes a verified stream.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +22,7 @@ inline constexpr int64_t kRunEntries = int64_t{1} << kRunBits;
 inline constexpr int kStepsOfLoad = 4;  // runs taken from one load of 57 bits
 inline constexpr int kStreamsInTurn = 4;
 inline constexpr int64_t kSlackBytes = 64;  // written past the last exponent of a stream
-// Elements that a call decodes at least, so that its tables (some 30 us) do not show.
+// A call decodes at least this many elements, so that making its tables (some 30 us) does not show.
 inline constexpr int64_t kCallElements = 262144;
 
 struct FirstCode {
@@ -31,8 +30,8 @@ struct FirstCode {
   int length;  // 0: no code begins with these bits
 };
 
-// runs[w]: the whole codes that the 12 bits w begin with, 5 at most: exponents in bytes 0..4, their number in byte 5
-// (0: the first is longer), their bits in byte 6. `first_code` finds the code at the top of 32 bits.
+// runs[w]: the whole codes that the 12 bits w begin with, at most 5: exponents in bytes 0..4, their number in byte 5
+// (0: the first code is longer), their bits in byte 6. `first_code` finds the code at the top of 32 bits.
 template <class First>
 inline void build_runs(uint64_t* runs, const First& first_code) {
   uint16_t singles[kRunEntries];
@@ -55,9 +54,9 @@ inline void build_runs(uint64_t* runs, const First& first_code) {
   }
 }
 
-// counts[j] exponents from bit positions[j] of each stream to outs[j], which has kSlackBytes more. `window_at(j,
-// position)`: the 57 bits or more from there, the first most significant. Positions and pointers are local arrays that
-// never escape, so that the stores cannot alias them and they stay in registers.
+// Decodes counts[j] exponents from bit positions[j] of each stream to outs[j], which has kSlackBytes more.
+// `window_at(j, position)` gives at least 57 bits from there, the first most significant. Positions and pointers are
+// local arrays that never escape, so stores cannot alias them and they stay in registers.
 template <int kStreams, class WindowAt, class First>
 ECMV_INLINE void walk(const uint64_t* runs, const WindowAt& window_at, const First& first_code,
                       const uint64_t* positions, const int64_t* counts, uint8_t* const* outs) {
@@ -113,7 +112,7 @@ inline uint32_t load_u32(const uint8_t* bytes) {
   return value;
 }
 
-// A decode kernel, bound. The code of `run` is compiled for the instruction set that was in use when it was bound.
+// A bound decode kernel. `run` keeps the instruction set that was in use when it was bound.
 template <class Stored>
 struct BoundDecode {
   using Run = void (*)(const Stored&, const backends::DecodeArgs&);
@@ -122,7 +121,7 @@ struct BoundDecode {
   void operator()(void*, const backends::DecodeArgs& args) const { run(stored, args); }
 };
 
-// Runs are stored whole, first exponent first.
+// A run is stored whole, with the first exponent first.
 inline std::string refuses_big_endian() {
   return std::endian::native == std::endian::little ? "" : "This kernel needs a little-endian machine.";
 }

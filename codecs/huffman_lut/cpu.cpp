@@ -1,5 +1,5 @@
-// Portable kernels of huffman_lut. `single_level`: the shared walk, a plain expansion of each tile of 256
-// columns, a plain product. `hierarchical`: see hierarchical_walk.h.
+// Portable kernels of huffman_lut. `single_level` runs the shared walk, expands each tile of 256 columns in plain loops
+// and multiplies it; for `hierarchical` see hierarchical_walk.h.
 #include <algorithm>
 #include <cstring>
 

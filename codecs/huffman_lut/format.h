@@ -1,15 +1,15 @@
-// Stored bytes of huffman_lut, version 1; all integers little-endian. The setting `layout` chooses one of two
-// layouts that share nothing but the idea; both are drawn in README.md.
+// Stored bytes of huffman_lut, version 1; all integers little-endian. The setting `layout` chooses one of two layouts
+// that share nothing but the idea; both are drawn in README.md.
 //
-// `hierarchical` codes every element by itself, bits MSB first; thread i of 512 in a block owns 8 coded
-// bytes. `single_level` codes a tuple of 4 or 2 neighbouring elements' high parts at once, bits LSB first, in
-// S streams a block of rows. With cols elements a row and `tile` = 256 columns:
+// `hierarchical` codes every element by itself, bits MSB first; thread i of 512 in a block owns 8 coded bytes.
+// `single_level` codes a tuple of 4 or 2 neighbouring elements' high parts at once, bits LSB first, in S streams a
+// block
+// of rows. With cols elements a row and `tile` = 256 columns:
 //   unit u of a tile = the columns  4 high parts: c, c+1, c+32, c+33 with c = 64 (u / 16) + 2 (u mod 16)
 //                                   2 high parts: c, c+1             with c = 2 u
-//   tuple (16 bits)  = 4 high parts: h[c] | h[c+32] << 4 | h[c+1] << 8 | h[c+33] << 12     2: h[c] | h[c+1]
-//   << 8 element          = lowest + (high << raw_bits | raw), plus its patches.
-// A row codes the units whose first column exists, in order; unit k of the row goes to stream k mod S of its
-// block.
+//   tuple (16 bits)  = 4 high parts: h[c] | h[c+32] << 4 | h[c+1] << 8 | h[c+33] << 12     2: h[c] | h[c+1] << 8
+//   element          = lowest + (high << raw_bits | raw), plus its patches.
+// A row codes the units whose first column exists, in order; unit k of the row goes to stream k mod S of its block.
 #pragma once
 
 #include <cstddef>
@@ -80,9 +80,9 @@ constexpr int tuple_shift(int element, int tuple) {
   return tuple == 2 ? 8 * element : 8 * (element & 1) + 4 * (element >> 1);
 }
 
-// Raw bits of a tile of `cols` columns (256, or fewer at a row's end): planes 4, 2 and 1 bits wide, those
-// that add up to raw_bits, the wide ones first and more significant. A plane of w bits has n = ceil(cols * w
-// / 8) bytes; field k of byte i (bits w k and up) belongs to column n k + i.
+// Raw bits of a tile of `cols` columns (256, or fewer at a row's end): planes of 4, 2 and 1 bits, as many as add up to
+// raw_bits, wide ones first and more significant. A plane of w bits has n = ceil(cols * w / 8) bytes; field k of byte i
+// (bits w k and up) belongs to column n k + i.
 constexpr int64_t plane_bytes(int64_t cols, int width) { return (cols * width + 7) / 8; }
 constexpr int64_t raw_tile_bytes(int64_t cols, int raw_bits) {
   int64_t bytes = 0;

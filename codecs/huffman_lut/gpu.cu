@@ -1,6 +1,6 @@
-// GPU kernels of huffman_lut: what is launched for which layout. The kernels are in gpu/hierarchical.h (two_phase,
-// fused) and gpu/single_level.h (tuples). Every enqueue lays out its look-up tables in scratch first: small kernels of
-// their own, so that the thread blocks of the main one only copy. Scratch is table space, never a result.
+// GPU kernels of huffman_lut: policies, refusals and launches. The kernels are in gpu/hierarchical.h (two_phase, fused)
+// and gpu/single_level.h (tuples). Every enqueue first runs small kernels that lay out the look-up tables in scratch,
+// so the thread blocks of the main kernel only copy them. The scratch holds tables, never results.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -60,13 +60,14 @@ struct Gaps {
     stored.blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
     stored.encoded_bytes = size_of(matrix, kEncoded);
     stored.tables = tables_of(matrix);
-    // As many blocks as are resident at once: each copies the tables once and then takes block after block.
+    // The grid has as many thread blocks as are resident at once: each copies the tables once and then takes block
+    // after block.
     constexpr int kBlocksOfUnit = 4;
     shape = {std::min<int64_t>(stored.blocks, int64_t{device.compute_units} * kBlocksOfUnit), gaps::kBlockThreads,
              gaps_shared_bytes(matrix, pairs)};
   }
 
-  // Lays out the tables, and zeros in `zero_rows` of y.
+  // Lays out the tables, and zeroes y in the first `zero_rows` rows.
   gaps::Stream lay_out(void* stream, std::byte* scratch, int32_t* y, int64_t zero_rows) const {
     gaps::Stream laid_out = stored;
     std::byte* const pair_table = scratch + kEntryBytes;
@@ -121,8 +122,9 @@ backends::BoundKernel bind_fused(const backends::Policy& policy, Layers layers, 
 struct ThreadPolicy : backends::Policy {
   int threads;  // a block
 };
-// On an H200 a matvec is fastest with 1024 threads in seven of ten published settings, with 256 or 512 where the table
-// is large or rows are few; the decode published with 128, 12 % before 256. 128 threads fit 64 KiB with any settings.
+// On an H200 a matvec is fastest with 1024 threads in seven of ten published settings, and with 256 or 512 where the
+// table is large or rows are few. The published decode is fastest with 128, 12 % ahead of 256. 128 threads fit 64 KiB
+// with any settings.
 constexpr ThreadPolicy kMatvecPolicies[] = {{{"threads1024"}, 1024},
                                             {{"threads512"}, 512},
                                             {{"threads256"}, 256},
@@ -137,7 +139,7 @@ int64_t quads_of(const backends::CompressedView& matrix) {
   return matrix.shape.cols / single_level::kTileCols * tuples::kQuadsOfTile;
 }
 
-// The rows' raw bits tell how many an element has; where no tile is full it does not matter to the kernels.
+// The size of the rows' raw bits tells how many an element has. Where no tile is full, kernels do not need the number.
 int raw_bits_of(const backends::CompressedView& matrix) {
   for (int raw_bits = 7; raw_bits > 0; --raw_bits)
     if (matrix.shape.rows * single_level::raw_row_bytes(matrix.shape.cols, raw_bits) ==
@@ -146,7 +148,8 @@ int raw_bits_of(const backends::CompressedView& matrix) {
   return 0;
 }
 
-// What is compiled for the settings and raw bits of a matrix. The table's kernel depends on the setting `tuple` alone.
+// The kernels that are compiled for a matrix's settings and raw bits. The table's kernel depends on the setting `tuple`
+// alone.
 struct TuplesForm {
   void (*lay_out)(tuples::Matrix, gpu::Pointer<uint32_t> table, gpu::Pointer<uint8_t> last_piece);
   void (*matvec)(tuples::Matrix, gpu::Pointer<const int8_t> x, gpu::Epilogue);
@@ -216,7 +219,7 @@ struct Tuples {
     shape = {(stored.block_count + groups - 1) / groups, threads, tuples_shared_bytes(matrix, threads, with_x)};
   }
 
-  // Scratch: the table and the last partial piece.
+  // The scratch holds the table and the last partial piece.
   int64_t table_bytes() const { return int64_t{4} << stored.table_bits; }
   int64_t scratch_bytes() const { return table_bytes() + tuples::kPieceBytes; }
 
@@ -241,7 +244,7 @@ struct TuplesDecode {
   }
 };
 
-// Rows of no columns have no blocks.
+// A matrix without columns has no blocks.
 struct TuplesMatvec {
   Tuples base;
   decltype(TuplesForm::matvec) kernel;

@@ -1,5 +1,5 @@
-// Encoder and bounds-checked reference decoder of `hierarchical`; the code and its tables are made in
-// codecs/modelling/lut_code.h.
+// Encoder and bounds-checked reference decoder of `hierarchical`; codecs/modelling/lut_code.h makes the code and its
+// tables.
 #include "codecs/compressed_matrix.h"
 #include "codecs/huffman_lut/layouts.h"
 
@@ -72,7 +72,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
     const size_t symbol = static_cast<size_t>(elements[i] - range.smallest);
     bits.put(code.codes[symbol], code.lengths[symbol]);
   }
-  // A code may end inside a thread's bytes where none starts.
+  // A code may end inside a thread's bytes and no other start there.
   if (bits.bit_count() % kThreadBits != 0) enter_threads(static_cast<int64_t>(elements.size()));
   const int fill = static_cast<int>(-bits.bit_count() & 7);
   const int end_length = code.lengths[kEndSymbol];

@@ -28,7 +28,7 @@ uint64_t load_bits(const uint8_t* bytes, uint64_t position) {
   return window << (position & 7);
 }
 
-// What is bound of a matrix.
+// What a bound kernel knows of its matrix.
 struct Stored {
   const uint8_t* luts;
   const uint8_t* encoded;
@@ -65,7 +65,7 @@ Stored open_stored(const CompressedView& matrix) {
           .offset = bytes(kOffset)[0]};
 }
 
-// The same with its tables joined.
+// The matrix with its tables joined.
 Stored join_tables(const Stored& bound, std::byte* scratch) {
   Stored stored = bound;
   stored.entries = reinterpret_cast<uint16_t*>(scratch);
@@ -86,9 +86,8 @@ uint32_t any_code(const Stored& stored, uint64_t position) {
   return entry;
 }
 
-// Elements of the blocks [first, last) (kAtOnce at most), one after the other, to `out`. Positions and
-// pointers are local arrays that never escape, so that the byte stores cannot alias them and they stay in
-// registers.
+// Decodes the blocks [first, last) (kAtOnce at most) one after the other to `out`. Positions and pointers are local
+// arrays that never escape, so the byte stores cannot alias them and they stay in registers.
 void decode_blocks(const Stored& stored, int64_t first, int64_t last, uint8_t* out) {
   const uint16_t* const entries = stored.entries;
   const uint8_t* const encoded = stored.encoded;
@@ -134,8 +133,8 @@ void decode_blocks(const Stored& stored, int64_t first, int64_t last, uint8_t* o
   }
 }
 
-// Decodes the elements of these rows in pieces and hands each on as use(elements, first, count), first
-// counted from the first row.
+// Decodes the elements of these rows in pieces and calls use(elements, first, count) for each; `first` counts from the
+// first row.
 template <class UsePiece>
 void for_each_piece(const Stored& bound, backends::Rows rows, std::byte* scratch, UsePiece use) {
   const int64_t begin = rows.begin * bound.cols, end = rows.end * bound.cols;

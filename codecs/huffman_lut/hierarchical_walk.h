@@ -1,7 +1,6 @@
-// Portable kernels of `hierarchical`. A block of 4096 coded bytes begins at its output position and
-// its first gap; four blocks are decoded at once, one code each in turn, into a buffer that then holds
-// consecutive elements. Calls that begin inside a block decode and drop the elements before their first
-// row. Assumes a verified stream.
+// Portable kernels of `hierarchical`. A block of 4096 coded bytes begins at its output position and its first gap. Four
+// blocks are decoded at once, one code each in turn, into a buffer that then holds consecutive elements. A call that
+// begins inside a block drops the elements before its first row. Assumes a verified stream.
 #pragma once
 
 #include <span>

@@ -1,8 +1,7 @@
-// SIMD kernels of huffman_lut, layout `single_level`: look-ups stay scalar (walk.h, compiled here for each
-// instruction set), everything else is vectors. A segment of up to 4096 columns is walked first, then its
-// entries become elements 64 columns at a time: lengths dropped, high parts split, raw bits merged, and the
-// product (or the store) follows. The pause between the two passes lets the 4-byte stores reach the cache; a
-// vector load that meets them in the store queue stalls.
+// SIMD kernels of huffman_lut, layout `single_level`: look-ups stay scalar (walk.h, compiled here for each instruction
+// set), vectors do the rest. A segment of up to 4096 columns is walked first. Then its entries become elements 64
+// columns at a time: lengths dropped, high parts split, raw bits merged, and the product (or the store) follows.
+// Between the two passes the 4-byte stores reach the cache; a vector load that met them in the store queue would stall.
 #include <algorithm>
 
 #include "backends/kernel.h"
@@ -22,8 +21,8 @@ namespace ecmv::codecs::huffman_lut::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using namespace single_level;
 
-// At most 32 bytes: the smallest group of columns that one shift of a plane serves. The scalar walk is 80 %
-// of the work, so wider vectors would gain little.
+// At most 32 bytes, the smallest group of columns that one shift of a plane serves. The scalar walk is 80 % of the
+// work, so wider vectors would gain little.
 using D8 = hn::CappedTag<uint8_t, 32>;
 using DI8 = hn::RebindToSigned<D8>;
 using D16 = hn::Repartition<uint16_t, D8>;
@@ -33,7 +32,7 @@ using DI32 = hn::RebindToSigned<D32>;
 using V8 = hn::Vec<D8>;
 using VI32 = hn::Vec<DI32>;
 
-// How a vector of offsets t is used (element = lowest + t).
+// The use of a vector of offsets t (element = lowest + t).
 enum class Use {
   dot_small,  // acc += t . x, all t < 128; the caller adds lowest * sum(x)
   dot,        // acc += (lowest + t) . x
@@ -109,7 +108,7 @@ HWY_INLINE V8 Tuples(const uint32_t* HWY_RESTRICT entries) {
   return hn::BitCast(d8, hn::ConcatOdd(d16, hi, lo));
 }
 
-// Columns 64 * kPart .. of a tile.
+// The columns from 64 * kPart on of a tile.
 template <int kTuple, int kRawBits, Use kUse, int kPart>
 HWY_INLINE void Part(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RESTRICT planes, V8 lowest,
                      const int8_t* HWY_RESTRICT x, int8_t* HWY_RESTRICT decoded, VI32& acc0, VI32& acc1) {
@@ -131,7 +130,7 @@ HWY_INLINE void Part(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RE
   }
 }
 
-// `tiles` full tiles; the sum of their products (0 for store).
+// Walks `tiles` full tiles; returns the sum of their products (0 for store).
 template <int kTuple, int kRawBits, Use kUse>
 int32_t Tiles(const uint32_t* HWY_RESTRICT entries, const uint8_t* HWY_RESTRICT planes, int64_t tiles, int32_t lowest,
               const int8_t* HWY_RESTRICT x, int8_t* HWY_RESTRICT decoded) {
@@ -171,8 +170,8 @@ TilesFunction ChooseTiles(const Stored& stored, bool small) {
   return stored.tuple == 4 ? TilesFor<4, Use::dot>(raw_bits) : TilesFor<2, Use::dot>(raw_bits);
 }
 
-// A row's last columns, fewer than a tile: plain expansion, then the product over whole vectors (x is padded
-// with zeros) or a copy.
+// A row's last columns, fewer than a tile: plain expansion, then the product over whole vectors (x is padded with
+// zeros) or a copy.
 template <bool kMatvec>
 int32_t Rest(const Stored& stored, const uint32_t* entries, const uint8_t* raw, int64_t cols, const int8_t* x,
              int8_t* decoded) {
@@ -191,7 +190,7 @@ int32_t Rest(const Stored& stored, const uint32_t* entries, const uint8_t* raw, 
   return hn::ReduceSum(DI32(), acc);
 }
 
-// On its own, so that eight windows, table, mask and output share the registers with nothing else.
+// A function of its own, so that eight windows, table, mask and output have the registers to themselves.
 template <int kStreamCount>
 HWY_NOINLINE void Walk(Streams<kStreamCount>& streams, const uint32_t* HWY_RESTRICT table, uint64_t mask, int64_t units,
                        uint32_t* HWY_RESTRICT entries) {
@@ -226,7 +225,7 @@ void RunRows(const Args& args, const Stored& stored, const uint32_t* table, uint
     if constexpr (!kMatvec) decoded = reinterpret_cast<int8_t*>(args.out) + (row - args.rows.begin) * cols;
     int32_t sum = bias;
     for (int64_t segment = 0; segment < cols; segment += kSegmentCols) {
-      // Eight streams of a few KiB each: too many and too short for most hardware prefetchers.
+      // Eight streams of a few KiB are too many and too short for most hardware prefetchers.
       for (int j = 0; j < kStreamCount; ++j)
         for (int line = 0; line < 192; line += 64) hwy::Prefetch(streams.next[j] + 512 + line);
       Walk(streams, table, mask, std::min<int64_t>(kSegmentCols / stored.tuple, units - segment / stored.tuple),

@@ -1,6 +1,6 @@
-// Encoder and bounds-checked reference decoder of `single_level`. A block of rows is coded on its own: S bit
-// streams, raw bits by rows, and a list of patches. The encoder turns each tuple without a code into its
-// substitute and patches the elements that then differ.
+// Encoder and bounds-checked reference decoder of `single_level`. Each block of rows is coded by itself: S bit streams,
+// raw bits row by row, and a list of patches. The encoder replaces each tuple that has no code by its substitute and
+// patches the elements that then differ.
 #include "codecs/compressed_matrix.h"
 #include "codecs/huffman_lut/layouts.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 using modelling::append, modelling::load;
 
-// Bits to bytes, the first one least significant.
+// Packs bits into bytes, the first bit least significant.
 class LsbWriter {
  public:
   void put(uint32_t value, int bits) {
@@ -26,7 +26,7 @@ class LsbWriter {
     pending_bits_ += bits;
     while (pending_bits_ >= 8) drop_byte();
   }
-  // Bits that finish() adds to make the last byte whole.
+  // The bits that finish() adds to fill the last byte.
   int missing_bits() const { return -pending_bits_ & 7; }
   std::vector<std::byte> finish() {
     if (pending_bits_ > 0) drop_byte();
@@ -112,7 +112,7 @@ class BlockEncoder {
       put_raw(tile, std::min<int64_t>(kTileCols, plan_.cols - tile));
   }
 
-  // The offset with that high part whose element is nearest to `element`, among those that int8 can hold.
+  // The offset with that high part whose element is nearest to `element`, among the elements that int8 can hold.
   int32_t offset_near(int32_t element, uint32_t high) const {
     const int32_t first = static_cast<int32_t>(high << code_.raw_bits), last = first + (1 << code_.raw_bits) - 1;
     return std::clamp(element - code_.lowest, std::max(first, -128 - code_.lowest), std::min(last, 127 - code_.lowest));
@@ -155,8 +155,7 @@ class BlockEncoder {
   int64_t since_patch_ = 0;       // elements since the last patch of the block
 };
 
-// What the reference decoder knows of a tuple code: for every window of table_bits bits, length << 16 |
-// tuple.
+// The reference decoder's table of a tuple code: length << 16 | tuple for every window of table_bits bits.
 std::vector<uint32_t> read_code(std::span<const std::byte> bytes, const Plan& plan, CodeHeader& header) {
   if (bytes.size() < sizeof(CodeHeader)) throw MalformedStream("The tuple code is shorter than its header.");
   header.lowest = load<int32_t>(bytes, 0);
@@ -209,7 +208,7 @@ struct StreamReader {
   }
 };
 
-// Rows of one block into `out` as int32, patches not yet added.
+// Writes the rows of one block to `out` as int32, without patches.
 void decode_rows(const CompressedView& compressed, const Plan& plan, const CodeHeader& header,
                  const std::vector<uint32_t>& table, StreamReader* readers, int64_t first_row, int64_t row_count,
                  std::vector<int32_t>& out) {
@@ -351,8 +350,8 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   if (plan.blocks == 0)
     return static_cast<int64_t>(sizeof(CodeHeader)) + 2 + block_record_bytes(plan.streams) + kStreamPadding +
            kPatchPadding;
-  // A code a unit, seven raw bits, three addends an element (a difference is at most 255), an empty patch for
-  // 65535 elements.
+  // At most: a code a unit, seven raw bits, three addends an element (a difference is at most 255), and an empty patch
+  // for every 65535 elements.
   const int64_t payload = (plan.units * plan.table_bits + 7) / 8 * plan.rows + raw_row_bytes(plan.cols, 7) * plan.rows +
                           kPatchBytes * (3 * shape.elements() + shape.elements() / 0xffff) + kStreamPadding +
                           kPatchPadding;

@@ -1,5 +1,5 @@
-// What only huffman_lut can claim: exact bytes of both layouts, stored size against the entropy, refusal of
-// wide alphabets and of damaged tables, and kernels over all combinations of tuple, streams and raw bits.
+// Claims about huffman_lut alone: exact bytes of both layouts, stored size against the entropy, refusal of wide
+// alphabets and of damaged tables, and kernels over all combinations of tuple, streams and raw bits.
 #include <algorithm>
 #include <cmath>
 #include <random>

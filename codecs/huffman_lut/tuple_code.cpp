@@ -1,9 +1,9 @@
-// 1. raw_bits: every candidate is costed on a sample of rows (step 2 to 4 on the sample's histogram).
-// 2. lowest: the beginning of the high parts' grid that gives the least order-0 cost; elements outside the
-// window of
-//    16 << raw_bits values are clamped into it and patched.
-// 3. tuples: those rarer than total / 2^(table_bits + k) get no code, for the best of several k.
-// 4. substitutes: a tuple without a code is coded as one that differs in one element, which is then patched.
+// The encoder's model is found in four steps.
+//   1. raw_bits: every candidate is costed on a sample of rows (steps 2 to 4 on the sample's histogram).
+//   2. lowest: the grid of high parts begins where the order-0 cost is least; elements outside the window of 16 <<
+//      raw_bits values are clamped into it and patched.
+//   3. tuples: tuples rarer than total / 2^(table_bits + k) get no code, for the best of several k.
+//   4. substitutes: a tuple without a code is coded as one that differs in one element, which is then patched.
 #include "codecs/huffman_lut/tuple_code.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ int32_t best_lowest(const modelling::Histogram& elements, TupleCode code) {
       largest = std::max(largest, element);
     }
   if (smallest > largest) return 0;
-  // Pairs have a window that is never too small; quads may have to leave elements out on both sides.
+  // For pairs the window is never too small; for quads it may leave out elements on both sides.
   const int32_t step = 1 << code.raw_bits, window = code.tuple == 2 ? 256 * step : 16 * step;
   const int32_t end = std::max(smallest, largest - window + 1);
   int32_t best = smallest;
@@ -76,7 +76,7 @@ int32_t best_lowest(const modelling::Histogram& elements, TupleCode code) {
   return best;
 }
 
-// Tuples of every `stride`-th row; columns past the row's end count as the first column of their unit.
+// Counts the tuples of every `stride`-th row; columns past the row's end count as the first column of their unit.
 std::vector<uint64_t> count_tuples(datasets::MatrixView matrix, const TupleCode& code, int64_t stride) {
   std::vector<uint64_t> counts(kTuples, 0);
   uint8_t high[256];
@@ -98,7 +98,7 @@ std::vector<uint64_t> count_tuples(datasets::MatrixView matrix, const TupleCode&
   return counts;
 }
 
-// Code lengths of the tuples worth a code; returns the expected bits, patches and table included.
+// Code lengths of the tuples worth a code. Returns the expected bits, with patches and table.
 uint64_t choose_tuples(const std::vector<uint64_t>& counts, int table_bits, std::vector<uint8_t>& lengths) {
   uint64_t total = 0;
   std::vector<uint64_t> used;
@@ -160,7 +160,7 @@ void add_substitutes(TupleCode& code, const std::vector<uint64_t>& counts) {
   const uint32_t part_mask = code.tuple == 2 ? 0xff : 0xf;
   for (size_t tuple = 0; tuple < kTuples; ++tuple) {
     if (counts[tuple] == 0 || code.lengths[tuple] > 0) continue;
-    // The nearest part first: its patch is the least likely to need two addends.
+    // The nearest part comes first: its patch is the least likely to need two addends.
     uint32_t best_distance = UINT32_MAX;
     for (int i = 0; i < code.tuple; ++i) {
       const int shift = tuple_shift(i, code.tuple);
@@ -200,8 +200,7 @@ TupleCode make_tuple_code(datasets::MatrixView matrix, int tuple, int table_bits
       code.tuple = tuple;
       code.raw_bits = candidate;
       code.lowest = best_lowest(elements, code);
-      // Elements outside the window cost a patch each; their share of the whole matrix stands for the
-      // sample's.
+      // Elements outside the window cost a patch each. Their share of the whole matrix stands for the sample's.
       uint64_t outside = 0;
       for (int32_t element = -128; element < 128; ++element) {
         const int32_t first = code.lowest + static_cast<int32_t>(code.high_of(element) << candidate);

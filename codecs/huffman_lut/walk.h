@@ -1,10 +1,9 @@
-// The scalar heart of `single_level`, shared by the portable and the SIMD kernels: the look-up table, the
-// position of S streams in a block, and the walk that turns them into table entries. Everything is always
-// inlined, so that each kernel compiles it for its own instruction set (BMI2 shifts on AVX2 and up). Assumes
-// a verified stream.
+// The scalar part of `single_level`, shared by the portable and the SIMD kernels: the look-up table, the position of S
+// streams in a block, and the walk that turns them into table entries. Everything is inlined, so that each kernel
+// compiles it for its own instruction set (BMI2 shifts on AVX2 and up). Assumes a verified stream.
 //
-// An entry is 32 bits: the code's length in bits 0..5, the tuple in bits 16..31. Entries are stored whole and
-// the vector code drops the lengths later; that saves a shift a look-up.
+// An entry has 32 bits: the code's length in bits 0..5, the tuple in bits 16..31. Entries are stored whole and the
+// vector code drops the lengths later, which saves a shift a look-up.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +33,7 @@ ECMV_INLINE uint64_t load_u64(const uint8_t* p) {
   return value;
 }
 
-// What is bound of a matrix.
+// What a bound kernel knows of its matrix.
 struct Stored {
   const uint8_t* streams;
   const uint8_t* planes;  // raw bits
@@ -70,9 +69,9 @@ inline Stored open_stored(const CompressedView& matrix) {
           .row_bytes = raw_row_bytes(cols, static_cast<int>(header.raw_bits))};
 }
 
-// Fills table[2^table_bits], indexed by the stream's next bits (the first one least significant), and returns
-// the largest high part of any tuple. The table of all codes of up to l bits is repeated for l + 1, so that
-// most of it is written by copies: 4096 entries take about a microsecond.
+// Fills table[2^table_bits], indexed by the stream's next bits (the first one least significant), and returns the
+// largest high part of any tuple. The table of all codes of up to l bits is repeated for l + 1, so copies write most of
+// it: 4096 entries take about a microsecond.
 inline uint32_t build_table(const Stored& stored, uint32_t* table) {
   CodeHeader header;
   std::memcpy(&header, stored.code, sizeof(CodeHeader));
@@ -117,8 +116,8 @@ ECMV_INLINE void refill(Streams<kStreamCount>& s, int stream) {
 template <int kStreamCount>
 ECMV_INLINE uint32_t take(Streams<kStreamCount>& s, int stream, const uint32_t* table, uint64_t mask) {
   uint32_t entry = table[s.window[stream] & mask];
-  // Hides that neighbouring entries are stored side by side: a compiler that vectorised the look-ups into
-  // gathers would ruin the walk (a third of the speed). Also keeps the streams interleaved as written.
+  // Hides that neighbouring entries are stored side by side: a compiler that vectorised the look-ups into gathers would
+  // cost the walk a third of its speed. Also keeps the streams interleaved as written.
 #if defined(__GNUC__)
   asm volatile("" : "+r"(entry));
 #endif
@@ -126,11 +125,10 @@ ECMV_INLINE uint32_t take(Streams<kStreamCount>& s, int stream, const uint32_t* 
   return entry;
 }
 
-// The entries of the next `units` units of a row; all calls for a row but the last take whole tiles. Four
-// look-ups a stream (at most 56 bits) between refills. Eight streams at a time run interleaved, one look-up
-// each: their windows fit the registers, and eight chains of 7 cycles need only a small part of the reorder
-// buffer. Measured on Zen 4, quads a second: 2.21 G interleaved, 1.84 G when a stream takes its four look-ups
-// in a row, 1.48 G with four streams.
+// The entries of the next `units` units of a row; every call for a row but the last takes whole tiles. A stream has
+// four look-ups (at most 56 bits) between refills. Eight streams run interleaved, one look-up each: their windows fit
+// the registers, and eight chains of 7 cycles need only a small part of the reorder buffer. Zen 4 reads 2.21 G quads a
+// second interleaved, 1.84 G when a stream takes its four look-ups in a row, and 1.48 G with four streams.
 template <bool kLzcnt, int kStreamCount>
 ECMV_INLINE void walk(Streams<kStreamCount>& state, const uint32_t* table, uint64_t mask, int64_t units,
                       uint32_t* entries) {
@@ -155,7 +153,7 @@ ECMV_INLINE void walk(Streams<kStreamCount>& state, const uint32_t* table, uint6
   }
 }
 
-// The streams of a block at their beginnings.
+// Opens the streams of a block at their beginnings.
 template <int kStreamCount>
 inline void open_block(const Stored& stored, int64_t block, Streams<kStreamCount>& s) {
   const uint8_t* record = stored.blocks + block * block_record_bytes(kStreamCount);
@@ -169,8 +167,8 @@ inline void open_block(const Stored& stored, int64_t block, Streams<kStreamCount
   }
 }
 
-// The patches of a block in order: patch `left` times at element `position` (from the block's first) add
-// `addend`.
+// The patches of a block in order. The current one adds `addend` to element `position`, counted from the block's first;
+// `left` more follow.
 struct PatchList {
   const uint8_t* next;
   int64_t left, position;
@@ -198,7 +196,7 @@ ECMV_INLINE PatchList open_patches(const Stored& stored, int64_t block) {
   return patches;
 }
 
-// One tile of `cols` columns from its entries and raw bits to offsets t = high << raw_bits | raw (mod 256),
+// Expands one tile of `cols` columns from entries and raw bits to offsets t = high << raw_bits | raw (mod 256), in
 // plain loops.
 inline void expand_tile(const Stored& stored, const uint32_t* entries, const uint8_t* raw, int64_t cols,
                         uint8_t* offsets) {
@@ -236,14 +234,14 @@ inline void expand_tile(const Stored& stored, const uint32_t* entries, const uin
   }
 }
 
-// Entries are read as u16 halves and bytes by the vector code, so hosts must be little-endian.
+// The vector code reads entries as u16 halves and bytes, so hosts must be little-endian.
 inline std::string refuses_layout(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
   if (matrix.settings->text("layout") != "single_level") return "This kernel decodes the layout single_level only.";
   if constexpr (std::endian::native != std::endian::little) return "This kernel needs a little-endian machine.";
   return "";
 }
 
-// A bound kernel. The code of `run` is compiled for the instruction set that was in use when it was bound.
+// A bound kernel. `run` keeps the instruction set that was in use when it was bound.
 template <typename Args>
 struct BoundTuples {
   using Run = void (*)(const Stored&, const Args&);
@@ -252,7 +250,7 @@ struct BoundTuples {
   void operator()(void*, const Args& args) const { run(stored, args); }
 };
 
-// With code for 4, 8 and 16 streams.
+// Instances for 4, 8 and 16 streams.
 template <typename Args>
 backends::BoundKernel bind_tuples(const CompressedView& matrix, typename BoundTuples<Args>::Run of4,
                                   typename BoundTuples<Args>::Run of8, typename BoundTuples<Args>::Run of16) {
@@ -265,7 +263,7 @@ backends::BoundKernel bind_tuples(const CompressedView& matrix, typename BoundTu
 template <typename Args>
 inline constexpr bool kIsMatvec = std::is_same_v<Args, backends::MatvecArgs>;
 
-// kRows(args, stored, table, the largest high part) for a call that has elements; others are done here.
+// kRows(args, stored, table, the largest high part) handles a call that has elements; others end here.
 template <auto kRows, typename Args>
 ECMV_INLINE void build_and_run(const Stored& bound, const Args& args) {
   if (args.rows.begin >= args.rows.end) return;

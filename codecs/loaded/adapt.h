@@ -1,5 +1,5 @@
-// From a library's tables to the codecs and kernels that the harness knows. Everything that a library's functions
-// return is checked here, each time: sentences, numbers, sections and their bytes.
+// From a library's tables to the codecs and kernels that the harness knows. Every call checks what the library's
+// function returned: sentences, numbers, sections and their bytes.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,7 @@ namespace ecmv::codecs::loaded {
 
 struct LoadedKernel;
 
-// A policy of a loaded kernel: what bind() and refuses() are called with, and so the way from a plain function to the
-// library's table.
+// A policy of a loaded kernel. bind() and refuses() get it, and find the library's table through it.
 struct LoadedPolicy : backends::Policy {
   const LoadedKernel* kernel = nullptr;
   uint32_t index = 0;
@@ -27,7 +26,7 @@ struct LoadedKernel {
   std::vector<LoadedPolicy> policies;
 };
 
-// One codec of a library. It lives, and stays where it is, until the program ends.
+// One codec of a library. It is never moved and lives until the program ends.
 struct LoadedCodec {
   CodecTables tables;
   Codec codec;
@@ -39,13 +38,13 @@ struct LoadedCodec {
 std::unique_ptr<LoadedCodec> make_codec(CodecTables tables);
 void add_kernels(LoadedCodec& codec);
 
-// Settings as the library takes them. All zero and unused after the declared ones.
+// Settings in the library's form; zero after the declared ones.
 struct SettingValues {
   int64_t values[ECMV_MAX_SETTINGS] = {};
 };
 SettingValues setting_values(const CodecTables& tables, const Settings& settings);
 
-// A compressed matrix as the library sees it; valid while `view` and this live.
+// A compressed matrix in the library's form; valid while `view` and this live.
 class CompressedTable {
  public:
   CompressedTable(const CodecTables& tables, const CompressedView& view);

@@ -1,4 +1,4 @@
-// The codec: encode into memory of the program, decode, bounds.
+// A loaded codec: encodes into the program's memory, decodes, states bounds.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -21,9 +21,9 @@ static_assert(static_cast<int>(datasets::ElementType::i8) == ECMV_I8 &&
 static_assert(static_cast<int>(Role::payload) == ECMV_PAYLOAD && static_cast<int>(Role::table) == ECMV_TABLE &&
               static_cast<int>(Role::index) == ECMV_INDEX && static_cast<int>(Role::scale) == ECMV_SCALE);
 
-// A petabyte: declared bounds beyond it are a mistake, and sums of them must not overflow.
+// A petabyte. A larger declared bound is a mistake, and sums of bounds must not overflow.
 constexpr int64_t kMostBytes = int64_t{1} << 50;
-// Stands after every section while encode() runs: a library that writes too far is found out.
+// A guard after every section while encode() runs finds a library that writes too far.
 constexpr size_t kGuardBytes = 64;
 constexpr std::byte kGuard{0xE5};
 
@@ -62,14 +62,14 @@ int64_t max_stored_bytes(const CodecTables& tables, datasets::Shape shape, const
   return bytes;
 }
 
-// What encode() writes to. The first thing that goes wrong is kept; after it nothing is handed out.
+// Receives what encode() writes. After the first error, which is kept, it hands out nothing.
 class Output : public ecmv_output {
  public:
   explicit Output(int64_t bound) : ecmv_output{sizeof(ecmv_output), add, shrink}, bound_(bound) {
     sections_.reserve(ECMV_MAX_SECTIONS);
   }
 
-  // The sections, or an exception for what went wrong.
+  // The sections. Throws the first error, if there was one.
   std::vector<Section> take(const CodecTables& tables, const char* returned) {
     if (out_of_memory_) throw std::bad_alloc();
     if (!fault_.empty()) fail(tables, fault_);
@@ -79,7 +79,7 @@ class Output : public ecmv_output {
       if (std::any_of(guard, section.bytes.end(), [](std::byte b) { return b != kGuard; }))
         fail(tables, "wrote past the end of its section '" + std::string(section.name) + "'.");
       section.bytes.resize(section.bytes.size() - kGuardBytes);
-      // A section that was shrunk much keeps the memory that it was given first.
+      // A section that was shrunk much keeps its first allocation.
       if (section.bytes.capacity() - section.bytes.size() > section.bytes.size() / 8) section.bytes.shrink_to_fit();
     }
     return std::move(sections_);
@@ -91,7 +91,7 @@ class Output : public ecmv_output {
     auto& self = *static_cast<Output*>(output);
     try {
       return self.add_section(name, role, byte_count, padding_bytes);
-    } catch (...) {  // there is nothing else that it throws
+    } catch (...) {  // nothing else is thrown in here
       self.out_of_memory_ = true;
       return nullptr;
     }
@@ -133,7 +133,7 @@ class Output : public ecmv_output {
     if (byte_count < last.padding_bytes || byte_count > now)
       return void(refuse("shrinks its section '" + std::string(last.name) + "' from " + std::to_string(now) + " to " +
                          std::to_string(byte_count) + " bytes."));
-    // The guard moves along: bytes past the new end may have been written before.
+    // The guard moves with the end: bytes after the new end may have been written before.
     std::copy(last.bytes.end() - kGuardBytes, last.bytes.end(), last.bytes.begin() + byte_count);
     last.bytes.resize(static_cast<size_t>(byte_count) + kGuardBytes);
     total_ -= now - byte_count;
@@ -266,7 +266,7 @@ std::unique_ptr<LoadedCodec> make_codec(CodecTables from) {
     return encode(*tables, matrix, settings);
   };
   codec.decode = [tables](const CompressedView& view, std::span<std::byte> out) { decode(*tables, view, out); };
-  // Asked for estimates, too, where nobody expects an exception; encode() asks again and says what is wrong.
+  // Estimates ask too, where nobody expects an exception; encode() asks again and reports the error.
   codec.max_stored_bytes = [tables](datasets::Shape shape, const Settings& settings) -> int64_t {
     try {
       return max_stored_bytes(*tables, shape, settings);

@@ -1,4 +1,4 @@
-// The kernels: a library's functions as bound kernels of the backends `scalar` and `simd`.
+// A library's functions as bound kernels of the backends `scalar` and `simd`.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -19,7 +19,7 @@ using backends::MatvecArgs;
 using backends::Op;
 
 static_assert(ECMV_MAX_BATCH == backends::kMaxBatch && ECMV_VECTOR_PADDING_BYTES == backends::kVectorPaddingBytes);
-// What a binding describes of a layer fits what it may describe.
+// The description of a layer fits the space that a binding has for it.
 static_assert(ECMV_MAX_SECTIONS * (sizeof(ecmv_section) + sizeof(void*)) <= backends::kDescriptionBytes);
 
 constexpr int64_t kMostScratchBytes = int64_t{1} << 30;  // of one thread
@@ -39,14 +39,14 @@ ecmv_device device_table(const backends::DeviceInfo& info) {
           info.l1d_bytes,      info.l2_bytes,        info.llc_bytes,           info.memory_bytes};
 }
 
-// The parameters of a binding: everything that a call needs but the sections' list, which the place keeps as a
+// The parameters of a binding: everything that a call needs except the list of sections, which the place keeps as a
 // description of the layer.
 struct Body {
   alignas(16) std::byte parameters[ECMV_PARAMETER_BYTES];
   const LoadedKernel* kernel;
   uint32_t policy;
   int batch;               // of a matmul
-  ecmv_compressed matrix;  // its settings are those below, wherever this body has been copied to
+  ecmv_compressed matrix;  // points to the settings below, so run() sets that pointer after this body was copied
   SettingValues settings;
 
   template <typename Args>
@@ -89,7 +89,7 @@ const T* describe(backends::Place& place, const std::vector<T>& values) {
   return values.empty() ? nullptr : reinterpret_cast<const T*>(place.describe(std::as_bytes(std::span(values))));
 }
 
-// The facts of a binding, checked.
+// Checks the facts that bind() stated.
 KernelFacts facts_of(const LoadedKernel& kernel, const ecmv_binding& binding) {
   const auto require = [&](bool holds, const std::string& rest) {
     if (!holds) throw std::runtime_error(name_of(kernel) + " " + rest);

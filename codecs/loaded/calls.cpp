@@ -1,4 +1,4 @@
-// See calls.h and library.h. What signal handlers run here calls nothing but write, sigaction and raise.
+// See calls.h and library.h. Signal handlers here call only write, sigaction and raise.
 #include "codecs/loaded/calls.h"
 
 #include <signal.h>
@@ -16,15 +16,15 @@ namespace {
 
 constexpr size_t kSignalStackBytes = size_t{64} << 10;
 
-// One thread and the call that it is in. Never freed: a handler may look at it at any time. A thread that ends leaves
-// its place to the next one.
+// A thread and the call that it is in. It is never freed, because a handler may look at it at any time; when a thread
+// ends, the next one takes its place.
 struct CallingThread {
   std::atomic<const char*> function{nullptr};  // null: in no call
   std::atomic<const char*> codec{nullptr}, variant{nullptr};
   std::atomic<int64_t> rows{0}, cols{0};
   std::atomic<bool> taken{true};
   CallingThread* next = nullptr;
-  // For handlers: a codec that overruns the thread's stack leaves none to run one on.
+  // A stack for handlers: a codec that overruns the thread's stack leaves none.
   alignas(64) char signal_stack[kSignalStackBytes];
 };
 
@@ -34,7 +34,7 @@ thread_local CallingThread* this_thread = nullptr;
 
 void exited_within_a_call();
 
-// Gives the place back when the thread ends. exit() destroys its thread's objects before anything else.
+// Frees the place when the thread ends; exit() destroys its thread's objects before all others.
 struct PlaceOfThread {
   ~PlaceOfThread() {
     if (this_thread == nullptr) return;
@@ -74,7 +74,7 @@ CallingThread& place_for_this_thread() {
   return *this_thread;
 }
 
-// Text put together without the heap, for handlers.
+// Builds text without the heap, for handlers.
 class Message {
  public:
   Message& operator<<(const char* text) {
@@ -120,7 +120,7 @@ void exited_within_a_call() {
 }
 
 void on_crash(int signal) {
-  // Threads of a team fail together. The first one speaks; with the default action the second would end the process.
+  // Threads of a team fail together. The first one speaks; under the default action the second would end the process.
   static std::atomic<bool> speaking = false;
   if (speaking.exchange(true))
     while (true) pause();
@@ -158,7 +158,7 @@ void tell_crashes_of_loaded_codecs() {
   if (crashes_are_told.exchange(true)) return;
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
     struct sigaction now {};
-    // A sanitizer's or a debugger's handler says more than ours.
+    // A sanitizer's or debugger's handler reports more than ours, so it stays.
     if (sigaction(signal, nullptr, &now) != 0 || now.sa_handler != SIG_DFL) continue;
     struct sigaction ours {};
     ours.sa_handler = on_crash;

@@ -35,7 +35,7 @@ constexpr int kNewestVersionGuess = 9;
   throw LibraryError("The codec library '" + file + "' " + rest);
 }
 
-// Loads and reads the tables. In the trial's process as in this one; the library stays loaded.
+// Loads a library and reads its tables, in the trial's process as in this one. The library stays loaded.
 std::vector<loaded::CodecTables> load_tables(const std::string& file) {
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
@@ -60,12 +60,12 @@ std::vector<loaded::CodecTables> load_tables(const std::string& file) {
   return loaded::read_tables(library, file);
 }
 
-// The trial's side: loads and sends one message, "+" or "-" and a sentence.
+// The trial's side: loads the library and sends one message, "+" or "-" and a sentence.
 [[noreturn]] void load_and_tell(const std::string& file, int pipe, int seconds) {
   alarm(static_cast<unsigned>(seconds) + 5);  // in case nobody is left to end it
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
-  // What a library prints while it loads must not be among the data of the command.
+  // Prints of a library that loads must not mix with the command's output.
   if (const int null = open("/dev/null", O_WRONLY | O_CLOEXEC); null >= 0) dup2(null, STDOUT_FILENO);
   std::string message = "+";
   try {
@@ -79,7 +79,7 @@ std::vector<loaded::CodecTables> load_tables(const std::string& file) {
   _exit(0);
 }
 
-// What became of a trial that sent nothing.
+// Explains a trial that sent nothing.
 std::string how_it_ended(int status) {
   if (WIFSIGNALED(status)) return "crashed while it was loaded (" + std::string(strsignal(WTERMSIG(status))) + ").";
   return "ended the process while it was loaded (exit status " + std::to_string(WEXITSTATUS(status)) + ").";
@@ -106,7 +106,7 @@ void try_loading(const std::string& file, int seconds) {
   close(ends[0]);
   if (message.empty() && ready <= 0) kill(child, SIGKILL);
   int status = 0;
-  // A trial that has answered may still hang, in a handler of exits say.
+  // A trial that has answered may still hang, for instance in an exit handler.
   if (!message.empty()) kill(child, SIGKILL);
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -116,7 +116,7 @@ void try_loading(const std::string& file, int seconds) {
   fail(file, how_it_ended(status));
 }
 
-// Sixteen hexadecimal digits. It names the file in records, as other hashes of content do.
+// Sixteen hexadecimal digits that name the file in records, as other content hashes do.
 std::string hash_of(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::vector<char> bytes{std::istreambuf_iterator<char>(stream), {}};

@@ -14,13 +14,12 @@
 namespace ecmv::codecs::loaded {
 namespace {
 
-// Larger structs are no later version of ours but something else.
+// A larger struct is no later version of ours but something else.
 constexpr size_t kMostStructBytes = 4096;
 constexpr int64_t kMostEntries =
     64;  // codecs of a library, kernels of a codec, policies of a kernel, choices of a setting
 
-// Bytes that the first version of a struct had, up to its last field. Fields appended later leave these numbers as they
-// are.
+// The size of each struct in the first version, up to its last field. Fields appended later do not change it.
 template <typename T>
 constexpr size_t kFirstBytes = 0;
 template <>
@@ -82,7 +81,7 @@ class Reader {
     return out;
   }
 
-  // The entries of an array stand as far apart as the library's struct is long.
+  // Array entries are as far apart as the library's struct is long.
   template <typename T>
   std::vector<T> entries(const T* first, int64_t count, int64_t least, const std::string& type, const std::string& what,
                          int64_t most = kMostEntries) const {

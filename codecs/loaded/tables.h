@@ -1,4 +1,4 @@
-// The tables that a library hands out, copied to structs of this program's size and checked.
+// A library's tables, checked and copied to structs of this program's size.
 #pragma once
 
 #include <string>
@@ -8,15 +8,14 @@
 
 namespace ecmv::codecs::loaded {
 
-// Strings and arrays inside still are the library's, which is never unloaded.
+// Strings and arrays in them still belong to the library, which is never unloaded.
 struct CodecTables {
   ecmv_codec codec = {};
   std::vector<ecmv_setting> settings;
   std::vector<ecmv_kernel> kernels;
 };
 
-// Throws LibraryError for the first thing that is wrong; `file` begins the sentence. Calls none of the functions in the
-// tables.
+// Throws LibraryError for the first error; `file` begins the sentence. Calls no function of the tables.
 std::vector<CodecTables> read_tables(const ecmv_codec_library* library, const std::string& file);
 
 }  // namespace ecmv::codecs::loaded

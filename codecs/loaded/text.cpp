@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kMostNameBytes = 64, kMostSentenceBytes = 500;
 
-// Bytes of the character that begins at text[at]; 0 if none does. Overlong forms, surrogates and values past U+10FFFF
-// are none.
+// Bytes of the UTF-8 character at text[at]; 0 if there is none. Overlong forms, surrogates and values past U+10FFFF are
+// none.
 size_t character_bytes(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) -> unsigned {
     return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;

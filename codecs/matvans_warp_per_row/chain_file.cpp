@@ -1,4 +1,5 @@
-// Reader and writer walk the same fields in the same order; recognising is the reader's walk without its contents.
+// Reader and writer walk the same fields in the same order. Recognising a file is the reader's walk without the
+// contents.
 #include "codecs/matvans_warp_per_row/chain_file.h"
 #include "codecs/compressed_matrix.h"
 
@@ -45,7 +46,7 @@ struct FileFields {
   std::vector<MatrixFields> matrices;
 };
 
-// The original's count of 16-bit words of a matrix; the file states the largest.
+// The original counts a matrix's 16-bit words like this; the file states the largest count.
 uint64_t word_count(uint64_t rows, uint64_t cdf_bytes, uint64_t payload_words) {
   return (4 + rows) * 2 + (3 + cdf_bytes) / 2 + payload_words + payload_words % 2;
 }

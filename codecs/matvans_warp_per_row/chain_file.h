@@ -12,8 +12,8 @@ namespace ecmv::codecs::matvans_warp_per_row {
 
 bool recognises_file(std::span<const std::byte> bytes);
 
-// Throws MalformedStream with what is wrong. Every layer has then been decoded once, because its source hash is taken
-// from its elements. Padding words keep the values that the file has.
+// Throws MalformedStream with a sentence about the error. Every layer has then been decoded once, because its source
+// hash covers its elements. Padding words keep the file's values.
 ChainFile read_file(std::span<const std::byte> bytes);
 
 // Throws std::invalid_argument if the file cannot hold the chain.

@@ -1,6 +1,6 @@
-// matvans_warp_per_row: the first layout of MatVANS, one wave a row, 32 lanes with a coder and words of their own.
-// Encoder and reference decoder; the files are in chain_file.cpp. Source: MatVANS white paper (Ludwig, Bamler),
-// section 3.1.
+// matvans_warp_per_row: the first layout of MatVANS, one wave a row, with a coder and words of its own for each of 32
+// lanes. This file has the encoder and the reference decoder, chain_file.cpp the files. Source: MatVANS white paper
+// (Ludwig, Bamler), section 3.1.
 #include "codecs/codec.h"
 
 #include <algorithm>
@@ -23,9 +23,9 @@ struct Model {
   std::vector<uint32_t> probs;
 };
 
-// The rule of the original encoder: round(256 p) but at least 1; an excess is taken from the most frequent values, one
-// each and round again, a lack is given to the rarest. A probability of 256 would read as 0 in a byte, so a matrix of
-// one value gets a second value that never occurs.
+// The original encoder's rule: round(256 p) but at least 1. An excess is taken from the most frequent values, one each,
+// round after round; a lack is given to the rarest value. A probability of 256 would read as 0 in a byte, so a matrix
+// of one value gets a second value that never occurs.
 Model fit_model(std::span<const int8_t> elements) {
   const modelling::Histogram counts = modelling::histogram(elements);
   std::vector<int> bins;
@@ -71,7 +71,7 @@ std::string refuses(datasets::MatrixView matrix, const Settings&) {
   return "";
 }
 
-// Words of one lane of a row in the order of decoding: the head, high word first, then what the coder emitted, last
+// The words of a row's lane in the order of decoding: the head, high word first, then the emitted words, the last one
 // first.
 std::vector<uint16_t> encode_lane(const int8_t* row, int64_t cols, int lane, const Model& model,
                                   const std::array<uint32_t, kSlots>& cdf) {

@@ -1,6 +1,6 @@
-// Stored bytes of matvans_warp_per_row, version 1: a row belongs to 32 lanes with an ANS coder each (32-bit head,
-// 16-bit words, probabilities of 8 bits); lane l has columns 512 g + 16 l .. 512 g + 16 l + 15 of every g. A drawing is
-// in README.md.
+// Stored bytes of matvans_warp_per_row, version 1. A row belongs to 32 lanes with an ANS coder each (32-bit head,
+// 16-bit words, probabilities of 8 bits); lane l has columns 512 g + 16 l .. 512 g + 16 l + 15 of every g. README.md
+// has a drawing.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ enum SectionNumber : int {
   kSections,
 };
 
-// Where word j of a lane is stored, in words from the row's cursor.
+// The place of a lane's word j, in words from the row's cursor.
 constexpr int64_t word_position(int64_t j, int lane) {
   return j / kUnitWords * (kUnitWords * kFormatLanes) + lane * kUnitWords + j % kUnitWords;
 }

@@ -1,9 +1,9 @@
-// GPU kernels of matvans_warp_per_row: one group of 32 lanes a row, a lane with its own coder and words. As in the
-// paper the model lies in shared memory and a lane has a queue of 16 words that 16-byte loads refill. Here model
-// entries are one word with a copy for each lane, and the queues lie in shared memory column by column, so that lanes
-// which are at different slots and words never meet in a bank. A head that took a word is at least 2^24 and takes none
-// in the next step, so two steps need at most one word and the 16 columns of a lane at most 8: one stored unit. Source:
-// MatVANS white paper (Ludwig, Bamler), section 3.1.
+// GPU kernels of matvans_warp_per_row: a group of 32 lanes decodes a row, each lane with its own coder and words. As in
+// the paper the model lies in shared memory and 16-byte loads refill a lane's queue of 16 words. Here a model entry is
+// one word with a copy for each lane, and the queues lie in shared memory column by column, so lanes at different slots
+// and words never meet in a bank. A head that took a word is at least 2^24 and takes none in the next step, so two
+// steps need at most one word and the 16 columns of a lane at most 8: one stored unit. Source: MatVANS white paper
+// (Ludwig, Bamler), section 3.1.
 #include "backends/gpu/products/dense_matvec.h"
 #include "codecs/matvans_warp_per_row/format.h"
 #include "codecs/modelling/sections_gpu.h"
@@ -28,8 +28,7 @@ struct Stream {
   int groups;  // of 512 columns
 };
 
-// The table is the first thing in shared memory: prob | position inside the symbol << 8 | symbol << 16, for each slot
-// and lane.
+// Shared memory begins with the table: prob | position inside the symbol << 8 | symbol << 16, for each slot and lane.
 class Table {
  public:
   // All threads of the block take part.
@@ -61,7 +60,7 @@ class Table {
   uint32_t lane_offset_;
 };
 
-// A lane's words. No other lane touches them.
+// The words of a lane, which no other lane touches.
 class Queue {
  public:
   ECMV_GPU_DEVICE Queue(const Stream& stream, int64_t row)
@@ -73,7 +72,7 @@ class Queue {
     fill();
   }
 
-  // Before 16 columns: at least as many words as they can take.
+  // Call this before 16 columns: it provides at least as many words as they can take.
   ECMV_GPU_DEVICE void ensure_unit() {
     if (filled_ - used_ < kUnitWords) fill();
   }
@@ -93,8 +92,8 @@ class Queue {
     filled_ += kUnitWords;
     ahead_ = load();
   }
-  // Past the last unit there is nothing for the coder to take. Neighbouring lanes ask for a sector's halves at
-  // different times, so this is not a streaming load.
+  // After the last unit the coder takes nothing. Neighbouring lanes ask for a sector's halves at different times, so a
+  // streaming load would not do.
   ECMV_GPU_DEVICE gpu::uint4 load() {
     if (units_ == 0) return gpu::uint4{};
     const gpu::uint4 unit = gpu::load_shared_by_many(next_);
@@ -181,10 +180,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
 }
 
 using modelling::ECMV_GPU_NAMESPACE::WavePolicy;
-// 16 waves are the best in all ten published settings of an H200, 8 within 2 % in one.
+// On an H200, 16 waves were the best in all ten published settings; 8 came within 2 % in one.
 constexpr WavePolicy kPolicies[] = {{{"waves16"}, 16}, {{"waves8"}, 8}};
 
-// A group for each row.
+// The grid has a group for each row.
 gpu::LaunchShape launch_shape(int64_t rows, const backends::DeviceInfo& device, const backends::Policy& policy) {
   const int block = policy.as<WavePolicy>().waves * device.wave_size, rows_of_block = block / kFormatLanes;
   return {(rows + rows_of_block - 1) / rows_of_block, block, kTableBytes + int64_t{rows_of_block} * kQueueBytes};

@@ -1,9 +1,8 @@
-// SIMD kernels of matvans_warp_per_row: the 32 heads of a row in 32-bit lanes. A lane's words are its own, so they are
-// gathered; but a head that took a word is at least 2^24 and cannot need another in the next step, so one gather serves
+// SIMD kernels of matvans_warp_per_row: the 32 heads of a row in 32-bit lanes. Each lane has words of its own, which
+// are gathered; a head that took a word is at least 2^24 and cannot need another in the next step, so one gather serves
 // two steps. That pays even where a gather is taken apart into loads (SSE4: 0.72 G elements/s, the scalar kernel 0.45).
 // Slots are looked up in registers (VBMI: three tables of 256 bytes are 12 registers) or gathered from a table of 1
-// KiB. Four symbols of a lane are collected into its 32 bits, in the order of the columns: four of those are the lane's
-// 16 columns.
+// KiB. Four symbols of a lane fill its 32 bits in the order of the columns; four such words are the lane's 16 columns.
 #include <algorithm>
 #include <string>
 
@@ -46,7 +45,7 @@ struct Tables {
     }
   }
 
-  // Only the lowest byte of a lane means anything. The instruction takes seven bits of it, the eighth selects the half.
+  // Only a lane's lowest byte counts. The instruction takes seven bits of it, and the eighth selects the half.
   HWY_INLINE void LookUp(V32 head, V32& symbols, V32& positions, V32& probs) const {
     const D32 d32;
     const __mmask64 upper = _mm512_movepi8_mask(head.raw);
@@ -89,8 +88,8 @@ HWY_INLINE Lanes BeginLanes(const uint8_t* HWY_RESTRICT row, size_t part) {
   return {hn::RotateRight<16>(head), hn::Add(first, hn::Set(d32, 4))};
 }
 
-// The next word of each lane in the lower 16 bits, something in the upper ones. Lanes at their end point past the row,
-// which only in the matrix's last row is past the payload: then offsets are limited and words read in aligned pairs.
+// The next word of each lane in its lower 16 bits; the upper ones are undefined. Lanes at their end point past the row,
+// and in the matrix's last row past the payload: there offsets are limited and words read in aligned pairs.
 template <bool kIsLast>
 HWY_INLINE V32 NextWords(const uint8_t* HWY_RESTRICT row, V32 offsets, V32 last_offset) {
   const D32 d32;
@@ -123,7 +122,7 @@ HWY_INLINE V32 FourSteps(const Tables& tables, const uint8_t* HWY_RESTRICT row, 
     const auto words = hn::And(NextWords<kIsLast>(row, lanes.offsets, last_offset), hn::Set(d32, 0xFFFF));
     const auto first = Step(tables, words, lanes.heads, quads);
     const auto second = Step(tables, words, lanes.heads, quads);
-    // A word further; from the end of a unit of 16 bytes to the lane's next one, 512 - 16 bytes on.
+    // Advances a word; from the end of a unit of 16 bytes to the lane's next unit, 512 - 16 bytes on.
     const auto further = hn::Add(lanes.offsets, hn::Set(d32, 2));
     const auto at_end = hn::Eq(hn::And(further, hn::Set(d32, 14)), hn::Zero(d32));
     const auto next = hn::Add(further, hn::IfThenElseZero(at_end, hn::Set(d32, (kFormatLanes - 1) * kUnitWords * 2)));
@@ -132,8 +131,8 @@ HWY_INLINE V32 FourSteps(const Tables& tables, const uint8_t* HWY_RESTRICT row, 
   return quads;
 }
 
-// Calls sink(col, part, q0, q1, q2, q3) for every group of columns: the 16 symbols of lanes part * kVectorLanes and
-// following; `col` is the first lane's first column.
+// Calls sink(col, part, q0, q1, q2, q3) for every group of columns, with the 16 symbols of lanes part * kVectorLanes
+// and following; `col` is the first lane's first column.
 template <bool kIsLast, class Sink>
 HWY_INLINE void DecodeRow(const StoredMatrix& matrix, const Tables& tables, int64_t row_index, const Sink& sink) {
   const D32 d32;
@@ -249,7 +248,7 @@ backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers laye
   return HWY_DYNAMIC_DISPATCH(BindMatvec)(stored_matrix(*layers[0].matrix));
 }
 
-// A lane never uses more than a word a symbol.
+// A lane uses at most a word a symbol.
 std::string refuses(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
   return HWY_DYNAMIC_DISPATCH(Refuses)((matrix.shape.cols + 16 * kGroupCols) * 2);
 }

@@ -1,5 +1,5 @@
-// What the scalar and the SIMD kernels are bound to, and what they look up for a slot, made from the stored tables in
-// every enqueue.
+// A matrix as the scalar and the SIMD kernels are bound to it, and their table of slots, which every enqueue makes from
+// the stored tables.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ inline StoredMatrix stored_matrix(const CompressedView& compressed) {
           bytes_of(kCdf).data(), bytes_of(kPpf).data(), bytes_of(kMinValue).data()};
 }
 
-// One load for all that a slot means: symbol | position inside the symbol << 8 | probability << 16.
+// One load gives everything about a slot: symbol | position inside the symbol << 8 | probability << 16.
 using SlotTable = std::array<uint32_t, kSlots>;
 
 inline SlotTable slot_table(const StoredMatrix& matrix) {

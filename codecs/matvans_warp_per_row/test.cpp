@@ -1,5 +1,4 @@
-// What only matvans_warp_per_row knows of itself: its stored bytes, the limits of its model, and the file of the
-// original.
+// Claims about matvans_warp_per_row alone: its stored bytes, the limits of its model, and the original's file.
 #include "codecs/matvans_warp_per_row/format.h"
 #include "tests/int8_claims.h"
 
@@ -62,8 +61,8 @@ TEST_CASE("matvans_warp_per_row reads the original's file and encodes the same b
                                const CompressedMatrix again = encoded(twin);
                                for (const int section : {kCursors, kCdf, kPpf, kMinValue})
                                  CHECK(again.sections[section].bytes == layer.sections[section].bytes);
-                               // The original leaves the words past a lane's last one uninitialised. Whatever differs
-                               // is such a word: inverted, it changes nothing.
+                               // The original leaves the words past a lane's last one uninitialised. A byte that
+                               // differs is such a word: inverted, it changes nothing.
                                CompressedMatrix inverted = layer;
                                auto& words = inverted.sections[kPayload].bytes;
                                REQUIRE(words.size() == again.sections[kPayload].bytes.size());

@@ -1,6 +1,6 @@
-// Bits to bytes and back, most significant bit first: the first bit written is bit 7 of the first byte. The
-// writer fills the last byte with zero bits. The reader never looks outside its bytes: past their end it
-// shows zeros, and consuming bits that are not there throws MalformedStream. Positions and sizes are 64-bit.
+// Bits to bytes and back, most significant bit first: the first bit written is bit 7 of the first byte. The writer
+// fills the last byte with zero bits. The reader never looks outside its bytes: it shows zeros past their end, and
+// consuming bits that are not there throws MalformedStream. Positions and sizes are 64-bit.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Matrices of independent blocks of whole rows, stored as a table, an index and a payload (rans, tans), as kernels on
-// CPUs are bound to them: where the bytes lie, and the instantiation that the codec chose for the layout.
+// Matrices of independent blocks of whole rows, stored as a table, an index and a payload (rans, tans), in the form
+// that CPU kernels are bound to: where the bytes lie, and the instantiation that the codec chose for the layout.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace ecmv::codecs {
 
-// Layout: what settings and shape say about the bytes; has rows_per_block.
+// Layout is what settings and shape determine of the bytes; it has rows_per_block.
 template <class Layout>
 struct BlockStream {
   datasets::Shape shape;

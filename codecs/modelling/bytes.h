@@ -1,5 +1,5 @@
-// Little-endian integers in stored bytes, whatever the order of the machine: for encoders and reference decoders, which
-// know that the bytes are there. Kernels load words in one piece.
+// Little-endian integers in stored bytes, whatever the machine's byte order, for encoders and for reference decoders,
+// which have checked that the bytes exist. Kernels load words in one piece.
 #pragma once
 
 #include <concepts>
@@ -24,7 +24,7 @@ inline void append_word(std::vector<std::byte>& to, int bytes, uint64_t word) {
   for (int i = 0; i < bytes; ++i, word >>= 8) to.push_back(static_cast<std::byte>(word & 0xff));
 }
 
-// The same for a type: name it, because it says how many bytes are meant.
+// The same for a type. Name the type, because it says how many bytes are meant.
 template <std::integral Integer>
 Integer load(std::span<const std::byte> from, size_t offset) {
   return static_cast<Integer>(load_word(from, offset, sizeof(Integer)));
@@ -34,7 +34,7 @@ void append(std::vector<std::byte>& to, std::type_identity_t<Integer> value) {
   append_word(to, sizeof(Integer), static_cast<uint64_t>(value));
 }
 
-// Arrays of words of 32 bits.
+// The same for arrays of 32-bit words.
 inline uint32_t load_word32(std::span<const std::byte> from, size_t index) { return load<uint32_t>(from, 4 * index); }
 inline void store_word32(std::span<std::byte> to, size_t index, uint32_t word) { store_word(to, 4 * index, 4, word); }
 

@@ -13,14 +13,14 @@
 namespace ecmv::codecs::modelling {
 namespace {
 
-// The items of level l sum to at most l times the counts, so with 32 levels no package overflows 64 bits.
+// The items of level l sum to at most l * (sum of the counts), so with 32 levels no package overflows 64 bits.
 constexpr uint64_t kMaxTotal = uint64_t{1} << 56;
 
 std::vector<uint32_t> used_by_rising_count(std::span<const uint64_t> counts) {
   std::vector<uint32_t> used;
   for (size_t symbol = 0; symbol < counts.size(); ++symbol)
     if (counts[symbol] > 0) used.push_back(static_cast<uint32_t>(symbol));
-  // Equal counts: the higher index first, so that it gets the longer code and canonical order stays close to
+  // Among equal counts the higher index comes first, so that it gets the longer code and canonical order stays close to
   // index order.
   std::sort(used.begin(), used.end(),
             [&](uint32_t a, uint32_t b) { return counts[a] != counts[b] ? counts[a] < counts[b] : a > b; });

@@ -1,6 +1,6 @@
-// Length-limited Huffman codes: code lengths by package-merge (Larmore and Hirschberg 1990), codes in
-// canonical order. Integers only and every tie is broken by symbol index, so the same counts give the same
-// code on every platform. Shared by all codecs that store a prefix code.
+// Length-limited Huffman codes: code lengths by package-merge (Larmore and Hirschberg 1990), codes in canonical order.
+// It uses integers only and breaks every tie by symbol index, so the same counts give the same code on every platform.
+// All codecs that store a prefix code share it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ std::vector<uint32_t> canonical_order(std::span<const uint8_t> lengths);
 // there are.
 std::vector<uint32_t> canonical_codes(std::span<const uint8_t> lengths);
 
-// Coded bits of counts under lengths.
+// The number of coded bits of counts under lengths.
 uint64_t coded_bits(std::span<const uint64_t> counts, std::span<const uint8_t> lengths);
 
 }  // namespace ecmv::codecs::modelling

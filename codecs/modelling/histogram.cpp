@@ -1,5 +1,5 @@
-// Counts into four tables in turn: equal neighbours, frequent in peaked data, then do not wait for one another's
-// store. 32-bit counts are emptied into the 64-bit result before they could overflow.
+// Counts go to four tables in turn, so that equal neighbours, frequent in peaked data, do not wait for each other's
+// store. 32-bit counts are added to the 64-bit result before they can overflow.
 #include "codecs/modelling/histogram.h"
 
 #include <algorithm>

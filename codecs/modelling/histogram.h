@@ -1,5 +1,5 @@
-// Histogram of int8 elements: the order-0 statistics every model here starts from. Index = value + 128, so that index
-// order is the order of the values.
+// Histogram of int8 elements, the order-0 statistics every model here starts from. The index is value + 128, so that
+// index order is the order of the values.
 #pragma once
 
 #include <array>

@@ -1,4 +1,3 @@
-// Blocks of rows for the library codecs.
 #include "codecs/modelling/library_blocks.h"
 #include "codecs/compressed_matrix.h"
 
@@ -11,7 +10,6 @@ namespace {
 
 uint64_t offset_at(const std::byte* offsets, int64_t block) { return load<uint64_t>({offsets + 8 * block, 8}, 0); }
 
-// Whole rows of a block: as many as fit into block_kib, at least one.
 int64_t library_rows_per_block(datasets::Shape shape, const Settings& settings) {
   return std::max<int64_t>(1, settings.integer("block_kib") * 1024 / std::max<int64_t>(1, shape.cols));
 }

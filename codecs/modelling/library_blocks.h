@@ -1,6 +1,6 @@
-// A matrix of any element type as independent blocks of whole rows, each compressed by a general-purpose library: all
-// that the library codecs have in common, so that each of them is only its library's calls. Threads decode different
-// blocks. To a library a matrix is rows of bytes: every shape below is [rows, bytes of a row].
+// A matrix of any element type as independent blocks of whole rows, each compressed by a general-purpose library. This
+// is everything that the library codecs have in common; each of them adds only its library's calls. Threads decode
+// different blocks. A library sees rows of bytes: every shape below is [rows, bytes of a row].
 //
 //   payload  the compressed blocks, one after the other
 //   offsets  uint64 a block, and one more: its first byte in the payload
@@ -27,7 +27,7 @@ inline constexpr int64_t kMaxBlockBytes = int64_t{1} << 30;
 int64_t library_rows_per_block(const CompressedView& view);
 datasets::Shape library_shape(const CompressedView& view);
 
-// A library's calls, and its bound: a block of n bytes takes at most n + n / spread + constant.
+// A library's calls and its bound: a block of n bytes takes at most n + n / spread + constant.
 struct BlockLibrary {
   // Appends the compressed bytes of the block to `payload`.
   void (*compress)(std::span<const std::byte> block, const Settings&, std::vector<std::byte>& payload);
@@ -36,15 +36,15 @@ struct BlockLibrary {
   int64_t spread, constant;
 };
 
-// The codec of that description: with the setting `block_kib` after its own and with all functions. Its decoder throws
-// MalformedStream where a block does not decode and where the offsets are damaged.
+// The codec that `description` describes: the setting `block_kib` follows its own settings, and all functions are
+// filled in. Its decoder throws MalformedStream for damaged offsets and for blocks that do not decode.
 Codec make_library_codec(Codec description, const BlockLibrary& library);
 
-// The compressed bytes of one block; trusts the offsets.
+// The compressed bytes of one block. Trusts the offsets.
 std::span<const std::byte> library_block(const std::byte* payload, const std::byte* offsets, int64_t block);
 
-// Memory for a library's allocator hooks, handed out of a kernel's scratch and never taken back: a kernel
-// allocates nothing. Beyond its end it gives nullptr, which the library reports as its own lack of memory.
+// Memory for a library's allocator hooks, handed out of a kernel's scratch and never taken back, because a kernel
+// allocates nothing. When the scratch is used up it gives nullptr, which the library reports as lack of memory.
 class ScratchArena {
  public:
   ScratchArena(std::byte* begin, int64_t bytes) : begin_(begin), left_(bytes), bytes_(bytes) {}

@@ -20,8 +20,8 @@ std::set<std::pair<int, uint32_t>> subtables_of(const LutCode& code) {
   return prefixes;
 }
 
-// The lengths with the `rare` least frequent symbols as a group below one node of a code of at most 8 bits. A
-// node at depth 4 or deeper spans 16 prefixes at most.
+// Lengths that keep the `rare` least frequent symbols as a group below one node of a code of at most 8 bits. A node at
+// depth 4 or deeper spans at most 16 prefixes.
 std::vector<uint8_t> grouped_lengths(const std::vector<uint64_t>& counts, const std::vector<size_t>& by_count,
                                      size_t rare) {
   std::vector<uint64_t> frequent = counts, group(counts.size(), 0);
@@ -100,7 +100,7 @@ LutReader::LutReader(std::span<const std::byte> luts) : luts_(luts), tables_(lut
   follow_pointers();
 }
 
-// Whether an entry of a table of that level is one of a code, hence the same as all that begin like it.
+// Whether an entry in a table of that level belongs to a code and so equals all entries that begin like it.
 bool LutReader::is_code(size_t table, size_t index, int level) const {
   const uint32_t symbol = entry(table, index);
   if (symbol >= uint32_t{kLutMaxSymbols}) return false;
@@ -112,11 +112,11 @@ bool LutReader::is_code(size_t table, size_t index, int level) const {
   return true;
 }
 
-// A decoder that has the first k bits of a window and zeros for the others meets the entry at the beginning of all
-// windows that begin with these bits. Where that is no code's but names a symbol of at most k bits, it takes it for
-// that symbol, so there must be no code among those windows. k is 16 at most.
+// A kernel that has the first k bits of a window (k is at most 16) and zeros for the others looks up the first entry of
+// all windows that begin with these bits. If that entry belongs to no code but names a symbol of at most k bits, the
+// kernel takes it for that symbol; so no code may be among those windows.
 void LutReader::follow_pointers() {
-  constexpr size_t kMostEntries = 300'000;  // of tables that several entries point to, each time anew
+  constexpr size_t kMostEntries = 300'000;  // counted once for each entry that points to a table
   struct Entry {
     uint64_t begin;  // of its windows, as numbers of 32 bits
     int length;

@@ -1,9 +1,11 @@
-// How CPU kernels read bits, the first one least significant: a window of 64 bits holds the next ones under a marker
-// bit. What is taken is shifted out at the bottom, so that the zeros above the marker tell how many of the 63 bits that
-// were loaded at `next` are gone. At most 56 may be taken between two refills, which are
-//   taken = leading_zeros(window);  next += taken >> 3;  window = load_window(next) >> (taken & 7);
-// and stand where the windows are, as elements of local arrays: through references g++ 12 makes other code of it. Eight
-// bytes are readable at `next`, whatever they are.
+// How CPU kernels read bits, the first one least significant. A window of 64 bits holds the next bits below a marker
+// bit. Consumed bits are shifted out at the bottom, so the zeros above the marker count how many of the 63 bits loaded
+// at `next` are gone. At most 56 bits may be consumed between two refills. A refill is
+//
+// taken = leading_zeros(window); next += taken >> 3; window = load_window(next) >> (taken & 7);
+//
+// and is written out where the windows are elements of local arrays: through references g++ 12 makes other code of it.
+// Eight bytes must be readable at `next`, whatever they hold.
 #pragma once
 
 #include <bit>
@@ -14,9 +16,9 @@
 
 namespace ecmv::codecs::modelling {
 
-// Zeros above the highest set bit of a window, which always has its marker. `kLzcnt`: the instruction set has LZCNT.
-// Highway's AVX2 does not tell the compiler so, though every CPU with BMI2 has it; without it this is a BSR, 4 cycles
-// on Zen.
+// Zeros above the highest set bit of a window, which always has its marker. `kLzcnt` says that the instruction set has
+// LZCNT. Every CPU with BMI2 has it, but Highway's AVX2 does not tell the compiler so; without it this is a BSR, 4
+// cycles on Zen.
 template <bool kLzcnt>
 ECMV_INLINE uint64_t leading_zeros(uint64_t window) {
 #if defined(__x86_64__) && defined(__GNUC__)

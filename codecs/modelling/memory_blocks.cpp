@@ -1,4 +1,4 @@
-// The stream of blocks: what every memory compression codec stores in the same way.
+// The stream of blocks that all memory compression codecs share.
 #include "codecs/modelling/memory_blocks.h"
 #include "codecs/compressed_matrix.h"
 
@@ -55,7 +55,7 @@ CompressedMatrix encode_blocks(datasets::MatrixView matrix, const Settings& sett
   BitWriter blocks;
   std::vector<std::byte> positions;
   int64_t index = 0, filler_bits = 0;
-  // The last block is filled up: so much of its code is for bytes that are not there.
+  // The last block is filled up, and this part of its code is for bytes that do not exist.
   const int64_t size = block_bytes(settings), bytes = static_cast<int64_t>(matrix.elements.size());
   const int64_t last = blocks_of(bytes, size) - 1, filled_up = (last + 1) * size - bytes;
   for_each_block(matrix.elements, size, [&](std::span<const std::byte> block) {

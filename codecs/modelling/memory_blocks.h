@@ -1,11 +1,11 @@
-// Memory compression: a matrix as blocks of 32, 64 or 128 bytes, whatever its elements are, each coded by itself into a
-// few bits. All that such codecs have in common, so that each of them is only the code of one block.
+// Memory compression: a matrix, whatever its elements are, becomes blocks of 32, 64 or 128 bytes, and each block is
+// coded by itself into a few bits. This is everything that such codecs have in common; each adds the code of one block.
 //
 //   blocks     the codes of the blocks, bit after bit, most significant bit first
 //   positions  uint64 for every `index_blocks` blocks: where, in bits, the first of them begins
-//   table      (some) what the blocks share: counted like everything that a decoder reads
+//   table      (some codecs) what the blocks share: counted like everything that a decoder reads
 //
-// With escape=flag every block begins with a bit: 1, and the block itself follows. The last block is filled up with
+// With escape=flag every block begins with a bit; if it is 1 the block itself follows. The last block is filled up with
 // zeros.
 #pragma once
 
@@ -32,24 +32,24 @@ inline constexpr int kMemoryBlocks = 0, kMemoryPositions = 1, kMemoryTable = 2;
 
 inline constexpr int64_t kLargestMemoryBlock = 128;
 
-// The code of one block. A block's code says by itself where it ends.
+// The code of one block. The code itself tells where it ends.
 class BlockCoder {
  public:
   virtual ~BlockCoder() = default;
   virtual void encode(std::span<const std::byte> block, BitWriter& out) const = 0;
   // Fills all of `block`; throws MalformedStream for codes that encode() never writes.
   virtual void decode(BitReader& in, std::span<std::byte> block) const = 0;
-  // How many bits of that code are filler: there whatever the block holds, and of no use for it.
+  // How many bits of that code are filler: independent of the block and useless to a decoder.
   virtual int64_t filler_bits(std::span<const std::byte>) const { return 0; }
 };
 
-// What is stored beside the blocks.
+// A table that is stored beside the blocks.
 struct BlockTable {
   std::string_view name;
   std::vector<std::byte> bytes;
 };
 
-// The settings of every such codec, its own ones after them.
+// The settings common to all such codecs, followed by the codec's own.
 std::vector<SettingInfo> block_settings(std::vector<int64_t> block_bytes_values, std::vector<SettingInfo> own = {});
 
 int64_t block_bytes(const Settings& settings);
@@ -58,28 +58,28 @@ int64_t block_count(datasets::MatrixView matrix, const Settings& settings);
 CompressedMatrix encode_blocks(datasets::MatrixView matrix, const Settings& settings, const BlockCoder& coder,
                                std::optional<BlockTable> table = {});
 
-// Checks that blocks begin where `positions` says and that nothing follows the last one but zeros up to a whole byte.
-// The stream has `sections` sections.
+// Checks that the stream has `sections` sections, that blocks begin where `positions` says, and that only zeros up to a
+// whole byte follow the last block.
 void decode_blocks(const CompressedView& view, const BlockCoder& coder, std::span<std::byte> out, size_t sections = 2);
 
-// The bytes of the stored table. Throws MalformedStream where the stream has none.
+// The bytes of the stored table. Throws MalformedStream if the stream has none.
 std::span<const std::byte> stored_table(const CompressedView& view);
 
-// Upper bound of the stored bytes if a block takes at most `max_block_bits`; the shape is [rows, bytes of a row].
+// Upper bound of the stored bytes if a block takes at most `max_block_bits`. The shape is [rows, bytes of a row].
 int64_t max_stored_block_bytes(datasets::Shape bytes, const Settings& settings, int64_t max_block_bits,
                                int64_t table_bytes = 0);
 
-// The accountings `stream` (the codes) and `stream+raw` (the codes or the block itself, whichever is shorter, and one
-// bit). The one that encode_blocks() stores with these settings stands first.
+// The accountings `stream` (the codes) and `stream+raw` (a bit, and the code or the block, whichever is shorter). The
+// first one is what encode_blocks() stores with these settings.
 std::vector<BlockSizes> count_stream_bits(datasets::MatrixView matrix, const Settings& settings,
                                           const BlockCoder& coder, int64_t side_bits = 0);
 
-// One accounting by bits_of(block) -> bits, called for the blocks in their order.
+// One accounting: bits_of(block) is called for the blocks in their order.
 template <class BitsOf>
 BlockSizes count_bits(std::string_view accounting, datasets::MatrixView matrix, const Settings& settings,
                       BitsOf bits_of);
 
-// The same as a function of a matrix, each time with a fresh copy of bits_of.
+// The same as a function of a matrix. Each call gets a fresh copy of bits_of.
 using BlockAccounting = std::function<BlockSizes(datasets::MatrixView, const Settings&)>;
 template <class BitsOf>
 BlockAccounting accounting(std::string_view name, BitsOf bits_of) {
@@ -90,8 +90,7 @@ BlockAccounting accounting(std::string_view name, BitsOf bits_of) {
 
 // ---- a whole codec ----
 
-// What a codec of blocks adds to its description where the settings alone make its coder, so that nothing is stored
-// beside the blocks.
+// Describes a codec of blocks whose coder follows from the settings alone, so that nothing is stored beside the blocks.
 struct PlainBlockCodec {
   std::function<std::unique_ptr<const BlockCoder>(const Settings&)> coder;
   std::function<int64_t(const Settings&)> most_block_bits;
@@ -99,7 +98,7 @@ struct PlainBlockCodec {
 };
 Codec make_block_codec(Codec description, const PlainBlockCodec& blocks);
 
-// The same for a BlockCoder that is made from the settings, or from nothing.
+// The same for a BlockCoder that is constructed from the settings, or from nothing.
 template <class Coder>
 Codec make_block_codec(Codec description, int64_t (*most_block_bits)(const Settings&),
                        std::vector<BlockAccounting> accountings) {
@@ -131,7 +130,7 @@ inline uint64_t read_word(BitReader& in, int bits) {
 
 // ---- the loop ----
 
-// visit(block) for every block of the bytes, the last one filled up with zeros.
+// visit(block) for every block of the bytes; zeros fill the last one.
 template <class Visit>
 void for_each_block(std::span<const std::byte> bytes, int64_t block_bytes, Visit visit) {
   const auto size = static_cast<size_t>(block_bytes);

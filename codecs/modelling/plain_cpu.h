@@ -1,4 +1,4 @@
-// The decode kernel of the uncompressed codecs on CPUs, a copy.
+// The decode kernel of the uncompressed codecs on CPUs: a copy.
 #pragma once
 
 #include "backends/cpu/products/copy_rows.h"

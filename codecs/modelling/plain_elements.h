@@ -1,5 +1,5 @@
-// Elements that are stored as they are, row-major, as the only section of a matrix and without padding: the stored
-// bytes of the uncompressed codecs, version 1.
+// Elements stored as they are, row-major and without padding, as the only section of a matrix: the stored bytes of the
+// uncompressed codecs, version 1.
 #pragma once
 
 #include <cstring>
@@ -22,7 +22,7 @@ inline int64_t plain_row_bytes(const CompressedView& matrix) {
   return matrix.shape.cols * datasets::element_bytes(matrix.type);
 }
 
-// `stated` has summary and source; `id` is the codec's, for messages, and `type` the one that it stores.
+// `stated` has summary and source. `id` is the codec's, for messages; `type` is the one type that it stores.
 inline Codec make_plain_codec(Codec stated, const std::string& id, datasets::ElementType type) {
   const std::string name(type == datasets::ElementType::i8 ? "int8" : datasets::element_type_name(type));
   stated.refuses = [=](datasets::MatrixView matrix, const Settings&) {

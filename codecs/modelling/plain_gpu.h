@@ -1,5 +1,5 @@
-// What the uncompressed codecs have in common on GPUs: the decode kernel, a copy, and the product with tokens of bf16
-// on matrix units (backends/gpu/products/token_matmul.h).
+// The kernels that the uncompressed codecs share on GPUs: decode, which copies, and the product with tokens of bf16 on
+// matrix units (backends/gpu/products/token_matmul.h).
 #pragma once
 
 #include "backends/gpu/copy_bytes.h"
@@ -17,7 +17,7 @@ inline backends::BoundKernel bind_plain_copy(const backends::Policy&, backends::
 
 inline constexpr backends::Kernel kPlainCopy = {.op = backends::Op::decode, .variant = "copy", .bind = bind_plain_copy};
 
-// `kPolicies` of `Elements`, rows of a matrix that is stored as it is.
+// `kPolicies` of `Elements`, for a matrix whose rows are stored as they are.
 template <const auto& kPolicies, typename Elements>
 backends::BoundKernel bind_plain_rows(const backends::Policy& policy, const Elements& elements,
                                       const CompressedView& matrix, int batch, const backends::Place& place) {

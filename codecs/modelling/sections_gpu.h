@@ -1,4 +1,4 @@
-// What bindings of GPU kernels ask of a matrix and a device.
+// Checks that bindings of GPU kernels make of a matrix and a device.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ inline std::string refuses_shared(int64_t bytes, const backends::DeviceInfo& dev
          std::to_string(device.shared_bytes) + ".";
 }
 
-// "" for rows whose columns kernels count in 32 bits, with room to go past the last one.
+// "" for rows whose columns can be counted in 32 bits, with room to step past the last one.
 inline std::string refuses_cols(datasets::Shape shape) {
   return shape.cols < (int64_t{1} << 30) ? "" : "The kernel counts columns in 32 bits: at most 2^30 of them.";
 }
@@ -35,7 +35,7 @@ struct WavePolicy : backends::Policy {
   int waves;  // of a thread block
 };
 
-// Thread blocks of 256 for small kernels of one thread an element.
+// Thread blocks of 256, for small kernels that give each element a thread.
 inline gpu::LaunchShape a_thread_each(int64_t elements) { return {(elements + 255) / 256, 256, 0}; }
 
 }  // namespace ecmv::codecs::modelling::ECMV_GPU_NAMESPACE

@@ -1,7 +1,7 @@
-// mpc: multi-prediction compression of 32-byte blocks. Up to five trained models predict the bytes of a block from one
-// another (model.h); the one whose residues begin with the most zero symbols is coded, by one small prefix code for all
-// (symbols.cpp). Zeros, equal words and incompressible blocks have ids of their own. Idea: Jin et al., IEEE CAL 2022;
-// models are ours.
+// mpc: multi-prediction compression of 32-byte blocks. Up to five trained models predict a block's bytes from one
+// another (model.h). The model whose residues begin with the most zero symbols is used, and one small prefix code
+// serves all models (symbols.cpp). Zeros, equal words and incompressible blocks have ids of their own. Idea: Jin et
+// al., IEEE CAL 2022; the models are ours.
 #include "codecs/compressed_matrix.h"
 #include "codecs/mpc/format.h"
 #include "codecs/mpc/train.h"
@@ -74,7 +74,7 @@ class Coder : public BlockCoder {
     return counter.bit_count();
   }
 
-  // The best model, the highest id among equals; nothing without models.
+  // The best model, among equals the one with the highest id; nothing without models.
   template <class Better>
   std::optional<Chosen> choose(const Block& block, Better at_least_as_good) const {
     std::optional<Chosen> best;
@@ -160,7 +160,7 @@ std::vector<BlockSizes> block_sizes(datasets::MatrixView matrix, const Settings&
   const auto in_use = std::count_if(models.begin(), models.end(), [](const auto& model) { return model.has_value(); });
   std::vector<BlockSizes> sizes =
       count_stream_bits(matrix, settings, Coder(models, wants_shortest(settings)), in_use * kModelBits);
-  // The released simulator counts this very stream, with the choice that hardware makes.
+  // The released simulator counts this same stream, with the model that the hardware would choose.
   for (BlockSizes& counted : count_stream_bits(matrix, settings, Coder(models, false), in_use * kModelBits))
     if (counted.accounting == "stream") {
       counted.accounting = "cal22";

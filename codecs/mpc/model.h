@@ -30,19 +30,20 @@ struct Model {
 
 inline constexpr int kModelBits = 5 + kBytes * (5 + 5) + kBits * 8;
 
-// Predictions from the byte four before (the word before), for blocks of which nothing is known.
+// Predicts each byte from the byte four before (the word before), for blocks whose type is unknown.
 Model hand_model();
 
-// The shifted base.
+// The base byte after its shift.
 inline uint8_t predict(uint8_t base, int shift) {
   return static_cast<uint8_t>(shift >= 0 ? base << shift : base >> -shift);
 }
 
-// kModelBits bits, and back. read_model() throws MalformedStream for bases that are no tree and scans that miss a bit.
+// A model as kModelBits bits, and back. read_model() throws MalformedStream for bases that are no tree and scans that
+// miss a bit.
 void write_model(const Model& model, modelling::BitWriter& out);
 Model read_model(modelling::BitReader& in);
 
-// A model and what follows from it, ready for use.
+// A model and its tables, ready for use.
 class Transform {
  public:
   explicit Transform(const Model& model);  // throws MalformedStream as read_model() does

@@ -4,7 +4,7 @@
 namespace ecmv::codecs::mpc {
 namespace {
 
-// Trained on the seen workloads; written by write_mpc_models (tests/model_writer), held to them by a test.
+// Trained on the seen workloads. write_mpc_models (tests/model_writer) wrote them, and a test compares them with it.
 constexpr std::string_view kTexts[kModels] = {
 #include "codecs/mpc/seen_models.inc"
 };

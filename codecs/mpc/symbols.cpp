@@ -1,4 +1,4 @@
-// The code of the 16-bit symbols that a transformed block consists of. The seven prefixes are complete.
+// The code of the 16-bit symbols of a transformed block. Its seven prefixes are complete.
 #include <bit>
 
 #include "codecs/mpc/format.h"

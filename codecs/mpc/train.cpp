@@ -41,7 +41,7 @@ int64_t n_log_n(uint64_t n) {
   return static_cast<int64_t>(n) * ((int64_t{whole} << kFraction) + static_cast<int64_t>(fraction));
 }
 
-// The more, the lower is the entropy of a histogram; comparable between histograms with the same sum.
+// Grows as the entropy of a histogram falls; comparable between histograms with the same sum.
 template <class Counts>
 int64_t order_in(const Counts& counts) {
   int64_t sum = 0;
@@ -88,7 +88,7 @@ Pairs measure_pairs(std::span<const Block> blocks) {
 
 using Neighbours = std::array<std::vector<int>, kBytes>;
 
-// Prim's algorithm from byte 0; of equal edges the one to the lower byte, from the lower byte.
+// Prim's algorithm from byte 0. Among equal edges it takes the one to the lower byte, from the lower byte.
 Neighbours spanning_tree(const Pairs& pairs) {
   Neighbours tree;
   std::array<bool, kBytes> inside = {};
@@ -113,7 +113,7 @@ int height(const Neighbours& tree, int node, int parent) {
   return highest;
 }
 
-// Ties between equally low trees go to the root whose byte says most, then to the lower byte.
+// Among equally low trees the root is the byte that says most, then the lower byte.
 int choose_root(std::span<const Block> blocks, const Neighbours& tree) {
   int root = 0;
   int64_t root_order = 0;

@@ -11,8 +11,8 @@ namespace ecmv::codecs::mpc {
 bool is_zero(const Block& block);
 bool has_same_words(const Block& block);  // all eight 32-bit words are equal
 
-// Blocks that have ids of their own (zeros, equal words) teach nothing and are left out. Without any other block, and
-// for types that were never seen, the hand model.
+// Trains a model. Blocks with ids of their own (zeros, equal words) teach nothing and are left out. If no other block
+// remains, as for types that were never seen, the result is the hand model.
 //
 //  1. Every byte is a node; an edge weighs the entropy, over the blocks, of round(log2(one / other)), a zero byte taken
 //     as 1.

@@ -1,5 +1,5 @@
-// nvcomp: the yardstick of decoding on NVIDIA's devices, nvCOMP, opened at run time. It compresses and decompresses on
-// a device alone, so encoder and reference decoder need one, too; without it every matrix that has elements is refused.
+// nvcomp: the yardstick of decoding on NVIDIA's devices, the library nvCOMP, opened at run time. It works on a device
+// only, so encoder and reference decoder need one, too; without it every matrix that has elements is refused.
 #include <stdexcept>
 #include <string>
 
@@ -19,7 +19,7 @@ std::string lacking(Method method) {
   return reason.empty() ? library().calls(method).missing : reason;
 }
 
-// A matrix without elements has no chunk, and takes neither library nor device.
+// A matrix without elements has no chunk and needs neither library nor device.
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   if (matrix.shape.elements() == 0) return "";
   if (std::string reason = lacking(method_of(settings)); !reason.empty()) return reason;
@@ -43,7 +43,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   return compressed;
 }
 
-// The ends of all chunks, each where it may be.
+// The ends of all chunks, each checked against the range it may be in.
 std::vector<uint64_t> checked_ends(const CompressedView& view, const Cut& cut) {
   const auto count = static_cast<size_t>(cut.chunks());
   if (view.sections.size() != 3 || view.sections[kEnds].bytes.size() != sizeof(uint64_t) * count ||

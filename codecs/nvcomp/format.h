@@ -1,11 +1,11 @@
-// What nvcomp stores: the matrix's bytes in row-major order, cut into chunks of chunk_kib KiB (the last may be
+// The stored bytes of nvcomp: the matrix's bytes in row-major order, cut into chunks of chunk_kib KiB (the last may be
 // shorter), each as nvCOMP compresses it.
 //
 //   payload  the compressed chunks, each from a multiple of kChunkAlignBytes on, where nvCOMP reads; zeros between
 //   ends     uint64 a chunk: one past its last byte in the payload
-//   hash     uint64: what hash_of() makes of both
+//   hash     uint64: hash_of() of both
 //
-// A chunk is as long as nvCOMP says, so its end tells both its size and where the next one begins.
+// nvCOMP decides how long a chunk is. Its end tells its size and where the next one begins.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +20,12 @@ namespace ecmv::codecs::nvcomp {
 inline constexpr int kPayload = 0, kEnds = 1, kHash = 2;
 
 inline constexpr int64_t kChunkAlignBytes = 16;
-// Whole matrices and scratch begin at this at least, and so does every chunk of a matrix.
+// Matrices and scratch begin at multiples of this at least, and so does every chunk of a matrix.
 inline constexpr int64_t kBufferAlignBytes = 256;
 
 constexpr int64_t round_up(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
 
-// How a matrix of `bytes` is cut.
+// The cut of a matrix of `bytes` bytes.
 struct Cut {
   int64_t bytes = 0, chunk_bytes = 1;
   Cut(int64_t bytes, const Settings& settings) : bytes(bytes), chunk_bytes(settings.integer("chunk_kib") * 1024) {}
@@ -38,8 +38,8 @@ struct Cut {
   }
 };
 
-// The decoders of some methods are only made for what their encoders wrote (README.md), so that damage has to be found
-// before them.
+// Some methods' decoders only handle bytes that their encoders wrote (README.md), so damage has to be found before they
+// run.
 inline uint64_t hash_of(std::span<const std::byte> payload, std::span<const std::byte> ends) {
   const auto hash = [](std::span<const std::byte> bytes) {
     return datasets::content_hash({{1, static_cast<int64_t>(bytes.size())}, datasets::ElementType::u8, bytes});

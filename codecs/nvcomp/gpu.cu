@@ -1,8 +1,8 @@
 // The decode kernel of nvcomp: nvCOMP's own, called on the backend's stream. Its calls take arrays in the device's
-// memory, addresses and sizes of all chunks, which are more than a binding may describe: a small launch of ours makes
-// them from the stored ends in the scratch, every time, inside the measured time.
+// memory with the addresses and sizes of all chunks, more than a binding may describe. So a small launch of ours makes
+// them from the stored ends, in the scratch, in every enqueue and inside the measured time.
 //
-// In the emulator this runs with a library that works on the host's memory, which tests bring along.
+// The emulator runs this with a library from the tests that works on the host's memory.
 #include <algorithm>
 
 #include "backends/gpu/memory.h"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kThreadsOfBlock = 256;
 
-// What nvCOMP is told about the chunks: arrays of one word a chunk, one after the other.
+// The arrays that describe the chunks to nvCOMP, one after the other, a word a chunk each.
 enum Column : int { kCompressedAt, kCompressedBytes, kChunkAt, kChunkBytes, kWrittenBytes, kStatus, kColumns };
 
 // One thread a chunk.
@@ -32,8 +32,8 @@ ECMV_GPU_KERNEL void list_chunks(gpu::Pointer<const uint64_t> ends, uint64_t pay
   table[kChunkBytes * chunks + chunk] = static_cast<uint64_t>(left < chunk_bytes ? left : chunk_bytes);
 }
 
-// `inferred` lets each chunk say how it was made; the others tell, so that a more special kernel of the library can
-// run, and the last leaves out its checks of each chunk.
+// `inferred` lets each chunk say how it was made. The others tell the library, which can then run a more special
+// kernel; the last also leaves out its checks of each chunk.
 struct ToldPolicy : backends::Policy {
   Told told;
 };
@@ -101,7 +101,7 @@ backends::BoundKernel bind(const backends::Policy& policy, backends::Layers laye
   return {body,
           {.rows_per_block = std::max<int64_t>(1, matrix.shape.rows),
            .scratch_bytes = body.temp_offset() + body.temp_bytes,
-           // A capture of Bitcomp's calls fails (6.0, H200), and the library's next call with it.
+           // Capturing Bitcomp's calls fails (6.0, H200), and so does the library's next call.
            .capturable = method_of(*matrix.settings) != Method::bitcomp}};
 }
 

@@ -1,9 +1,8 @@
-// nvCOMP's C interface for batches of chunks, opened at run time, as its documentation describes it for versions 5 and
-// 6. Nothing of its headers is used. Every method has the same functions under its own name; what differs is a
-// structure of 64 bytes, its options (options.h). Versions before 5 have other parameters.
+// nvCOMP's C interface for batches of chunks, opened at run time, written from its documentation for versions 5 and 6;
+// none of its headers is used. Every method has the same functions under its own name and differs in a structure of 64
+// bytes, its options (options.h). Versions before 5 have other parameters.
 //
-// The program (for encoding) and each GPU plugin (for its kernel) open the library for themselves: they get the same
-// one.
+// The program (for encoding) and each GPU plugin (for its kernel) open the library separately and get the same one.
 #pragma once
 
 #include <array>
@@ -24,7 +23,8 @@ struct MethodName {
 inline constexpr std::array<MethodName, 5> kMethods = {
     {{"ans", "ANS"}, {"bitcomp", "Bitcomp"}, {"gdeflate", "Gdeflate"}, {"lz4", "LZ4"}, {"zstd", "Zstd"}}};
 
-// By value on the stack or behind a pointer, as the platform passes large structures: fields do not matter for that.
+// The options, passed by value as the platform passes large structures; which fields they have does not matter for
+// that.
 struct alignas(8) Options {
   std::array<std::byte, 64> bytes = {};
 };
@@ -35,8 +35,8 @@ struct Alignments {
 inline constexpr int kOldest = 5, kNewest = 6;  // major versions
 inline constexpr int kThousand = 1000;          // 6.1.2 is 6102
 
-// The functions of one method. All pointers but the last of the first three are to the device's memory; results are
-// statuses, 0 if all is well. `compress` and `decompress` return before their work is done.
+// The functions of one method. All pointers but the last of the first three functions are to the device's memory.
+// Results are statuses, 0 for success. `compress` and `decompress` return before their work is done.
 struct Calls {
   using MostBytes = int (*)(size_t chunk_bytes, Options, size_t* bytes);
   using AlignmentsOf = int (*)(Options, Alignments*);
@@ -83,7 +83,7 @@ class Library : public backends::InstalledLibrary {
     return std::to_string(version / kThousand) + "." + std::to_string(version / 100 % 10) + "." +
            std::to_string(version % 100);
   }
-  // What a function's status says, as a sentence; `what` completes "nvCOMP did not ...".
+  // A function's status as a sentence; `what` completes "nvCOMP did not ...".
   std::string failed(const std::string& what, int status) const {
     const char* text = status_text_ == nullptr ? nullptr : status_text_(status);
     return "nvCOMP " + version_text() + " did not " + what + ": status " + std::to_string(status) +
@@ -111,7 +111,7 @@ class Library : public backends::InstalledLibrary {
     return missing.empty();
   }
 
-  // The functions of a method. The sizes of temporary memory got a parameter and another name with version 6.
+  // Loads a method's functions. Version 6 renamed the sizes of temporary memory and gave them a parameter.
   void find_calls(std::string_view method, Calls& calls) const {
     const auto name = [&](const char* rest) { return "nvcompBatched" + std::string(method) + rest; };
     take_call(calls.most_bytes, name("CompressGetMaxOutputChunkSize"), calls);
@@ -141,8 +141,8 @@ inline const Library& library() {
   return library;
 }
 
-// Bytes of temporary memory; returns the library's status. `chunk_bytes` is the largest chunk's, `bytes` all of them.
-// `ask` is the call for compressing or decompressing, `ask_5` the one of nvCOMP 5, for where `ask` is missing.
+// Bytes of temporary memory; returns the library's status. `chunk_bytes` is the largest chunk's, `bytes` the sum of
+// all. `ask` is the call for compressing or decompressing; where it is missing `ask_5`, the call of nvCOMP 5, is used.
 template <class Ask, class Ask5>
 int temp_bytes_of(Ask ask, Ask5 ask_5, int64_t chunks, int64_t chunk_bytes, int64_t bytes, const Options& options,
                   size_t& temp_bytes) {

@@ -1,4 +1,4 @@
-// See on_device.h. Of the driver's C interface these functions have been the same since CUDA 11.
+// See on_device.h. These functions of the driver's C interface have not changed since CUDA 11.
 #include "codecs/nvcomp/on_device.h"
 
 #include <algorithm>
@@ -86,7 +86,7 @@ void check_library(int status, const char* what) {
   if (status != 0) throw std::runtime_error(library().failed(what, status));
 }
 
-// One call's stream and memory, and the device made current for it. What was current before is so again afterwards.
+// The stream and memory of one call, with the device made current; the destructor restores what was current before.
 class Session {
  public:
   Session() : lock_(one_at_a_time()) {
@@ -99,7 +99,7 @@ class Session {
   }
   Session(const Session&) = delete;
   ~Session() {
-    // Nothing is under way any more when memory goes, also where a call has thrown.
+    // Waits until nothing uses the memory any more, also after a call has thrown.
     (void)driver().synchronize(stream_);
     for (const Address memory : memory_) (void)driver().release(memory);
     (void)driver().destroy_stream(stream_);
@@ -156,7 +156,7 @@ T* pointer(Address address) {
   return reinterpret_cast<T*>(address);
 }
 
-// Where every chunk of a cut begins, if it lies at `base`, and its size.
+// The beginning and size of every chunk of a cut whose data begin at `base`.
 struct Pieces {
   std::vector<uint64_t> addresses, sizes;
 };

@@ -1,6 +1,7 @@
-// Compressing and decompressing on the first NVIDIA device, for the encoder and the reference decoder: nvCOMP has no
-// other place to do that. The driver's library is opened at run time, as nvCOMP is; streams and memory are of this
-// folder's own, and live as long as a call. One call at a time: its memory is that of several copies of the matrix.
+// Compresses and decompresses on the first NVIDIA device for the encoder and the reference decoder, because nvCOMP
+// works nowhere else. The driver's library is opened at run time, as nvCOMP is. Streams and memory belong to this
+// folder and live as long as a call. It makes one call at a time, because a call's memory holds several copies of the
+// matrix.
 #pragma once
 
 #include <vector>
@@ -20,7 +21,8 @@ struct Compressed {
 
 // `bytes` has at least one byte. Both throw std::runtime_error where the library or the device fails.
 Compressed compress(Method method, const Options& options, const Cut& cut, std::span<const std::byte> bytes);
-// `ends` are those of a payload that hash_of() knows. Throws MalformedStream where a chunk is not what it should be.
+// hash_of() must have confirmed `ends` with the payload. Throws MalformedStream if a chunk does not decode as it
+// should.
 void decompress(Method method, const Options& options, const Cut& cut, std::span<const std::byte> payload,
                 std::span<const uint64_t> ends, std::span<std::byte> out);
 

@@ -1,5 +1,5 @@
-// The options that nvCOMP's methods get, made from a stream's settings: bytes at the places where versions 5 and 6 have
-// their fields. What a version does not have yet must be zero there.
+// The options of nvCOMP's methods, made from a stream's settings: bytes at the places where versions 5 and 6 have their
+// fields. Fields that a version does not have yet must be zero.
 #pragma once
 
 #include <cstring>
@@ -17,7 +17,7 @@ inline Method method_of(const Settings& settings) {
   throw std::logic_error("There is no method " + name + ".");
 }
 
-// How much of a stream's making the decoder is told, instead of reading it off each chunk.
+// What the decoder is told about how a stream was made, instead of reading it off each chunk.
 enum class Told : uint8_t { nothing, all, all_unchecked };
 inline constexpr int kTellsFrom = 6 * kThousand;  // the version that can be told
 
@@ -31,7 +31,7 @@ inline void put(Options& options, size_t at, int32_t value) {
   std::memcpy(options.bytes.data() + at, &value, sizeof(value));
 }
 
-// What ANS tells apart: bytes, numbers of 16 bits that have an exponent, and since version 6 e4m3 and float32.
+// The types that ANS tells apart: bytes, 16-bit numbers with an exponent, and since version 6 e4m3 and float32.
 inline int32_t ans_type(datasets::ElementType type, int version) {
   using Type = datasets::ElementType;
   const bool six = version >= 6 * kThousand;
@@ -69,14 +69,14 @@ inline int32_t integer_type(datasets::ElementType type) {
 inline int32_t type_number(const Settings& settings, datasets::ElementType type, int version) {
   if (settings.text("symbols") == "bytes") return method_of(settings) == Method::ans ? kChar : kUchar;
   if (method_of(settings) == Method::ans) return ans_type(type, version);
-  // LZ4 has none of 8 bytes.
+  // LZ4 has no integers of 8 bytes.
   if (method_of(settings) == Method::lz4 && datasets::element_bytes(type) == 8) return kUchar;
   return integer_type(type);
 }
 
 }  // namespace detail
 
-// "" if that version has what the settings ask for, otherwise the reason as a sentence.
+// "" if that version supports the settings, otherwise the reason as a sentence.
 inline std::string options_refuse(const Settings& settings, int version) {
   constexpr int kSubChunksFrom = 5300, kStatesFrom = 6000;
   const bool sub_chunks = settings.integer("sub_chunks") != 0, states = settings.integer("states") != 0;
@@ -105,7 +105,7 @@ inline Options compress_options(const Settings& settings, datasets::ElementType 
   return options;
 }
 
-// `told` beyond nothing: only of ANS from kTellsFrom on.
+// Telling more than nothing works only for ANS from kTellsFrom on.
 inline Options decompress_options(const Settings& settings, datasets::ElementType type, int version, Told told) {
   Options options;
   if (method_of(settings) != Method::ans || version < kTellsFrom) return options;

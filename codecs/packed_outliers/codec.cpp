@@ -1,7 +1,7 @@
-// packed_outliers: fixed-length fields of b bits around a window of values, and a sparse list of what lies outside:
-// the rival that any entropy coder has to beat, since unpacking costs two or three operations for a whole vector.
-// The idea is that of PFOR (Zukowski, Heman, Nes, Boncz: Super-Scalar RAM-CPU Cache Compression, ICDE 2006), with
-// additive patches instead of exception values.
+// packed_outliers: fixed-length fields of b bits around a window of values, and a sparse list of the elements outside.
+// Any entropy coder has to beat it, since unpacking costs two or three operations for a whole vector. The idea is that
+// of PFOR (Zukowski, Heman, Nes, Boncz: Super-Scalar RAM-CPU Cache Compression, ICDE 2006), with additive patches
+// instead of exception values.
 #include "codecs/codec.h"
 
 #include <algorithm>
@@ -22,11 +22,11 @@ struct Window {
   int lowest = -128;
   uint64_t outliers = 0;  // elements outside
   int highest() const { return lowest + (1 << bits) - 1; }
-  // What clamping takes away from `value`.
+  // The part of `value` that clamping takes away.
   int excess(int value) const { return value < lowest ? value - lowest : value > highest() ? value - highest() : 0; }
 };
 
-// The window of `bits` with the fewest elements outside; of several, the one whose middle is nearest to zero.
+// The window of `bits` with the fewest elements outside; among equals the one whose middle is nearest to zero.
 Window best_window(const modelling::Histogram& histogram, int bits) {
   const int width = 1 << bits;
   std::array<uint64_t, 257> below{};
@@ -41,7 +41,8 @@ Window best_window(const modelling::Histogram& histogram, int bits) {
   return best;
 }
 
-// Records of `form` that one outlier takes: `distance` elements after the record before, `excess` in all.
+// Records of `form` for one outlier that lies `distance` elements after the record before and exceeds the window by
+// `excess`.
 int64_t filler_records(RecordForm form, int64_t distance) {
   return distance == 0 ? 0 : (distance - 1) / form.max_distance();
 }
@@ -78,7 +79,7 @@ struct Plan {
   int64_t bytes = INT64_MAX;
 };
 
-// The cheapest form of the records for this window; exact, by a walk over the matrix.
+// The cheapest form of the records for this window, found exactly by a walk over the matrix.
 Plan plan_for(datasets::MatrixView matrix, const Window& window) {
   std::array<int64_t, kForms> records{};
   if (window.outliers > 0)
@@ -97,7 +98,8 @@ Plan plan_for(datasets::MatrixView matrix, const Window& window) {
 Plan choose_plan(datasets::MatrixView matrix, int64_t bits) {
   const modelling::Histogram histogram = modelling::histogram(matrix.i8());
   if (bits != 0) return plan_for(matrix, best_window(histogram, static_cast<int>(bits)));
-  // Bits by a lower bound of their size (12 bits an outlier), so that most widths need no walk over the matrix.
+  // Tries bits in the order of a lower bound of their size (12 bits an outlier), so most widths need no walk over the
+  // matrix.
   std::array<std::pair<int64_t, Window>, 8> candidates;
   for (int b = 1; b <= 8; ++b) {
     const Window window = best_window(histogram, b);
@@ -117,7 +119,7 @@ Plan choose_plan(datasets::MatrixView matrix, int64_t bits) {
 
 Section pack_fields(datasets::MatrixView matrix, const Window& window) {
   const int64_t cols = matrix.shape.cols, stride = row_bytes(window.bits, cols);
-  // The strips of a tail have fields for more columns than there are.
+  // The strips of a tail have fields for columns that do not exist.
   const int64_t unused_fields = matrix.shape.rows * (kStrips * tail_strip(cols) - tail_cols(cols));
   Section section{"fields", Role::payload, 64, {}, kFieldPadding + unused_fields * window.bits / 8};
   std::vector<std::byte>& packed = section.bytes;
@@ -191,7 +193,7 @@ void require(bool condition, const char* sentence) {
   if (!condition) throw MalformedStream(sentence);
 }
 
-// Everything that could lead a reader astray, but the records' positions, which decode() follows one by one.
+// Checks everything that could mislead a reader, except the records' positions, which decode() follows one by one.
 Packed open_checked(const CompressedView& view) {
   require(view.sections.size() == kSections, "A packed_outliers stream has five sections.");
   const auto bytes = [&](int section) { return static_cast<int64_t>(view.sections[section].bytes.size()); };
@@ -256,7 +258,8 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const int64_t bits = settings.integer("bits");
   if (bits == 0 || bits == 8) return fixed_bytes(shape, 8);  // 8 bits have no outliers; `auto` takes no more bytes
-  // No form is dearer than bytes for both: at most two records an outlier, and fillers 255 elements apart.
+  // The form with bytes for distance and delta is the largest: at most two records an outlier, and fillers 255 elements
+  // apart.
   const int64_t records = 2 * shape.elements() + shape.elements() / 255;
   return fixed_bytes(shape, static_cast<int>(bits)) + kRecordForms[0].bytes(records);
 }

@@ -1,5 +1,5 @@
-// Portable kernels of packed_outliers: a group of 512 columns is unpacked to a buffer in the L1 cache and then stored
-// or multiplied; both loops run along a strip, so compilers make vectors of them. Outliers follow block by block.
+// Portable kernels of packed_outliers. A group of 512 columns is unpacked to a buffer in the L1 cache and then stored
+// or multiplied; both loops run along a strip, so compilers vectorise them. Outliers follow block by block.
 #include <algorithm>
 #include <array>
 

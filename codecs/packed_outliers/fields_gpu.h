@@ -1,7 +1,7 @@
-// The fields of packed_outliers on a GPU: planes to bytes, and products of row segments. A segment is what 32 lanes
-// load of a row, a chunk of every plane each: 4096 columns with chunks of 16 bytes, stored without gaps. A lane group
-// keeps one segment of x in registers and multiplies it by the same segment of many rows, which a feed brings: the ring
-// (several rows ahead, asynchronously, in shared memory) or registers (one row ahead).
+// The fields of packed_outliers on a GPU: planes to bytes, and products of row segments. A segment is the part of a row
+// that 32 lanes load, a chunk of every plane each: 4096 columns with chunks of 16 bytes, stored without gaps. A lane
+// group keeps one segment of x in registers and multiplies it by the same segment of many rows. A feed brings these:
+// the ring (several rows ahead, asynchronously, in shared memory) or registers (one row ahead).
 #pragma once
 
 #include "backends/gpu/async_copy.h"
@@ -22,7 +22,7 @@ struct Fields {
   int tail_width;  // of a strip of the group that is not full
 };
 
-// A chunk is what one load brings: uint4 or uint32_t.
+// A chunk is one load: uint4 or uint32_t.
 template <typename Chunk>
 inline constexpr int kWords = static_cast<int>(sizeof(Chunk) / 4);
 
@@ -31,8 +31,8 @@ ECMV_GPU_DEVICE uint32_t word(gpu::uint4 chunk, int i) {
 }
 ECMV_GPU_DEVICE uint32_t word(uint32_t chunk, int) { return chunk; }
 
-// Four fields of strip `strip` from the words of all planes at the same four columns; its arguments are constants once
-// the loops around are unrolled, and a plane costs a shift and an and-or.
+// Four fields of strip `strip`, from the words of all planes at the same four columns. The arguments are constants once
+// the surrounding loops are unrolled, and a plane costs a shift and an and-or.
 template <int kBits, typename Chunk>
 ECMV_GPU_DEVICE uint32_t fields_of(const Chunk (&planes)[kBits], int strip, int i) {
   uint32_t fields = 0;
@@ -61,8 +61,8 @@ struct Segment {
   static constexpr int kChunkBytes = sizeof(Chunk), kWidth = static_cast<int>(kStripCols),
                        kChunks = kWidth / kChunkBytes;
   static constexpr int kGroups = kLanes / kChunks, kGroupBytes = kBits * kWidth, kBytes = kGroups * kGroupBytes;
-  // In shared memory, groups of an even number of planes lie a strip further apart: neighbours would meet in the same
-  // banks.
+  // In shared memory, groups with an even number of planes lie a strip further apart; otherwise neighbours would meet
+  // in the same banks.
   static constexpr int kGap = kBits % 2 == 0 ? kWidth : 0, kSlotBytes = kGroups * (kGroupBytes + kGap);
 };
 
@@ -72,7 +72,7 @@ ECMV_GPU_BOTH int segments_of(int cols, int tail_width) {
   return (cols / static_cast<int>(kGroupCols) * S::kChunks + tail_width / S::kChunkBytes + kLanes - 1) / kLanes;
 }
 
-// Where this lane's chunks of a segment are.
+// The place of this lane's chunks of a segment.
 struct Place {
   bool any;   // whether it has chunks
   int group;  // in the segment
@@ -89,7 +89,7 @@ ECMV_GPU_DEVICE Place place_in(const Fields& fields, int segment) {
   const int first = LaneGroup::lane() % S::kChunks * S::kChunkBytes;
   if (begin + group < groups)
     return {true, group, first, S::kWidth, (begin + group) * static_cast<int>(kGroupCols) + first};
-  // A tail of several strips' chunks follows in the lanes past the last full group.
+  // After the last full group, the remaining lanes hold the chunks of several strips of the tail.
   const int tail = (LaneGroup::lane() - (groups - begin) * S::kChunks) * S::kChunkBytes;
   const bool any = tail < fields.tail_width;
   return {any, groups - begin, any ? tail : 0, fields.tail_width,
@@ -126,7 +126,7 @@ struct Inputs {
   }
 };
 
-// This lane's part of one row's product; planes of lanes without chunks may be anything, for their x is 0.
+// This lane's part of one row's product. Lanes without chunks may hold anything in their planes, for their x is 0.
 template <int kBits, typename Chunk>
 ECMV_GPU_DEVICE int32_t multiply(const Chunk (&planes)[kBits], const Inputs<Chunk>& inputs) {
   int32_t sum = 0;
@@ -139,8 +139,8 @@ ECMV_GPU_DEVICE int32_t multiply(const Chunk (&planes)[kBits], const Inputs<Chun
   return sum;
 }
 
-// A lane group's rows of one segment: `in_block` of every 16-row block, step_bytes apart, in blocks that lie a jump
-// apart.
+// A lane group's rows of one segment: `in_block` rows of every 16-row block, step_bytes apart; jump_bytes lead to the
+// next block.
 struct RowWalk {
   gpu::Pointer<const uint8_t> at;  // the segment in the next row
   int64_t step_bytes, jump_bytes;  // jump: from past a block's last row
@@ -157,8 +157,8 @@ struct RowWalk {
   }
 };
 
-// kStages - 1 rows of the segment are under way while one is multiplied. The lane group copies whole lines; the
-// lane that copied a byte is not the one that reads it, hence the barriers.
+// While one row of the segment is multiplied, kStages - 1 rows are under way. The lane group copies whole lines, so the
+// lane that copied a byte is not the one that reads it; hence the barriers.
 template <int kBits, typename Chunk, int kStages>
 struct RingFeed {
   using S = Segment<kBits, Chunk>;
@@ -199,7 +199,8 @@ struct RingFeed {
   }
 };
 
-// One row is under way while another is multiplied: for devices without much shared memory or asynchronous copies.
+// One row is under way while another is multiplied: for devices with little shared memory or without asynchronous
+// copies.
 template <int kBits, typename Chunk>
 struct RegisterFeed {
   static constexpr int kSharedBytes = 0;

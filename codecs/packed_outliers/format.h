@@ -1,5 +1,5 @@
-// Stored bytes of packed_outliers, version 1. A field is w - lowest, clamped to b bits; what clamping took away is a
-// list of records, applied after the fields.
+// Stored bytes of packed_outliers, version 1. A field is w - lowest, clamped to b bits; records, applied after the
+// fields, add back what clamping took away.
 //
 //   header     4 bytes: b (1..8), lowest (int8), bytes of a distance (1 or 2), bits of a delta (4 or 8)
 //   fields     rows of b * (64 * groups + tail strip) bytes, then 64 zero bytes so that vectors may be loaded whole
@@ -8,13 +8,13 @@
 //
 // A group is 8 strips of 64 columns (512 columns); the rest of a row is one group more, with strips of
 // roundup(ceil(left / 8), 4) columns. A group of strip width W stores its fields as planes of 4, 2 and 1 bits, those
-// whose bit is set in b, in this order: plane P is P * W bytes, and byte (s, j) of it holds P bits of column j of
-// the strips s, s + P, s + 2P ... from its low bits up. So a 32-bit word gives four neighbouring columns by
-// (word >> 4) & 0x0f0f0f0f, a vector of any width up to 64 bytes likewise, and no field crosses a byte.
+// whose bit is set in b, in this order: plane P is P * W bytes, and byte (s, j) of it holds P bits of column j of the
+// strips s, s + P, s + 2P ... from its low bits up. So a 32-bit word gives four neighbouring columns by (word >> 4) &
+// 0x0f0f0f0f, a vector of any width up to 64 bytes likewise, and no field crosses a byte.
 //
-// A record moves `distance` elements on from the record before (from the block's first element at first; rows
-// follow each other) and adds its delta to that element. Far distances are reached by records with delta 0, large
-// deltas by several records at distance 0: no record is special.
+// A record moves `distance` elements on from the record before (from the block's first element at first; rows follow
+// each other) and adds its delta to that element. Far distances are reached by records with delta 0, large deltas by
+// several records at distance 0: no record is special.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// GPU kernels of packed_outliers. The product: 16-row blocks are dealt to as many thread blocks as fit on the device,
-// in turn. The first lane groups of a thread block multiply fields: each keeps a segment of x in registers and takes
+// GPU kernels of packed_outliers. In the product, 16-row blocks are dealt in turn to as many thread blocks as fit on
+// the device. The first lane groups of a thread block multiply fields: each keeps a segment of x in registers and takes
 // every n-th row of that segment in all of its blocks (fields_gpu.h). The others follow outlier records meanwhile
-// (records_gpu.h); long lists are shared by all once the fields are done. They synchronise once, at the end, so that
-// loads of fields never pause. Rows that do not begin at multiples of 16 bytes are read by 4 bytes.
+// (records_gpu.h); all share long lists once the fields are done. They synchronise once, at the end, so that loads of
+// fields never pause. Rows that do not begin at multiples of 16 bytes are read by 4 bytes.
 #include <algorithm>
 #include <cstdlib>
 #include <type_traits>
@@ -23,14 +23,14 @@ struct Matrix {
   RecordSections records;
 };
 
-// How a product is divided: 16-row blocks are dealt to thread blocks in turn.
+// The division of a product: 16-row blocks are dealt to thread blocks in turn.
 struct Plan {
   int most_blocks;             // 16-row blocks of a thread block
   int segments;                // of a row
   int row_step, segment_step;  // lane groups that multiply fields: row_step x segment_step
 };
 
-// What the lane groups of a thread block share: partial sums, and which blocks' records are shared.
+// Memory that the lane groups of a thread block share: partial sums, and which blocks' records are shared.
 struct SharedState {
   gpu::Pointer<int32_t> inputs;     // [segment_step] sums of x
   gpu::Pointer<int32_t> outliers;   // [most_blocks, 16] sums of rows
@@ -39,8 +39,7 @@ struct SharedState {
   gpu::Pointer<int32_t> distances;  // of a lane group's records
 };
 constexpr int kMostLaneGroups = 22;
-// Rings begin at whole lines: copies whose two addresses differ modulo 32 bytes cost a sixth of the product's speed
-// (H200).
+// Rings begin at whole lines: copies whose two addresses differ modulo 32 bytes make the product a sixth slower (H200).
 ECMV_GPU_BOTH int shared_state_bytes(const Plan& plan) {
   constexpr int kLine = 128;
   return (4 * (plan.segment_step + plan.most_blocks * (kBlockRows * (1 + plan.segment_step) + 1) + kMostLaneGroups) +
@@ -69,8 +68,8 @@ ECMV_GPU_DEVICE void add_outliers(RecordWalk walk, int cols, gpu::Pointer<const 
   if (sum != 0) gpu::atomic_add(sums + sum_row, sum);
 }
 
-// Up to this many records one lane group follows alone while others multiply fields; started after the fields they
-// would cost three memory latencies.
+// A lane group follows up to this many records alone while others multiply fields. Started after the fields, they would
+// cost three memory latencies.
 constexpr int64_t kFewRecords = 2 * kRecordsOfStep;
 
 template <int kBits, typename Chunk, typename Feed, int kWaves, int kFollowers, int kResident>
@@ -157,14 +156,14 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((kWaves + kFollowers) * kLanes,
 ECMV_GPU_DEVICE void store_elements(gpu::Pointer<int8_t> row, int col, int, gpu::uint4 elements) {
   *gpu::cast<gpu::uint4>(row + col) = elements;
 }
-// Here a strip may reach beyond the row.
+// A strip may reach beyond the row here.
 ECMV_GPU_DEVICE void store_elements(gpu::Pointer<int8_t> row, int col, int cols, uint32_t elements) {
   for (int i = 0; i < 4 && col + i < cols; ++i) row[col + i] = static_cast<int8_t>(elements >> (8 * i));
 }
 
 constexpr int kDecodeLaneGroups = 8;
 
-// Several records may meet at one element; the lane that has the first of them adds them all.
+// Several records may meet at one element; the lane with the first of them adds all of them.
 template <int kBits, typename Chunk>
 ECMV_GPU_KERNEL void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
   const int64_t first_row = gpu::block_index() * kBlockRows;
@@ -221,7 +220,8 @@ Matrix matrix_of(const backends::CompressedView& view) {
           .records = {reinterpret_cast<const uint64_t*>(bytes(kBlocks)), bytes(kDistances), bytes(kDeltas)}};
 }
 
-// Calls f(constant number of bits, chunk) with what this matrix has: 16 bytes where its tail has strips of 16 n.
+// Calls f(constant number of bits, chunk) for this matrix; the chunk is 16 bytes if the tail's strips are multiples of
+// 16.
 template <typename F>
 void with_layout(const backends::CompressedView& view, F f) {
   with_bits(bits_of(view), [&](auto bits) {
@@ -234,7 +234,7 @@ void with_layout(const backends::CompressedView& view, F f) {
 
 constexpr int kMostBlocks = 32;  // of 16 rows in a thread block
 
-// `lane_groups` multipliers, or fewer if their feeds do not fit into the device's shared memory.
+// `lane_groups` lane groups multiply, or fewer if their feeds do not fit into the device's shared memory.
 Plan plan_of(int64_t grid, int64_t rows, int segments, int feed_bytes, int lane_groups,
              const backends::DeviceInfo& device) {
   const int most = static_cast<int>((block_count(rows) + grid - 1) / grid);
@@ -257,7 +257,8 @@ struct Multiply {
   }
 };
 
-// kRingBytes: of a lane group's ring, 0 for the register feed. kResident blocks must fit on a multiprocessor.
+// kRingBytes is the size of a lane group's ring, 0 for the register feed. kResident blocks must fit on a
+// multiprocessor.
 template <int kWaves, int kFollowers, int kRingBytes, int kResident>
 Multiply product(const backends::CompressedView& view, const backends::DeviceInfo& device) {
   Multiply bound{};
@@ -278,16 +279,16 @@ Multiply product(const backends::CompressedView& view, const backends::DeviceInf
     const int lane_groups = (multipliers + kFollowers + groups - 1) / groups * groups;
     bound.shape = {grid, lane_groups * kLanes, shared_state_bytes(bound.plan) + multipliers * Feed::kSharedBytes,
                    gpu::have_early_launches(device)};
-    // The registers of 7 and 8 planes, twice, leave room for one thread block less.
+    // 7 and 8 planes, held twice, take registers that leave room for one thread block less.
     constexpr int kFitting = kRingBytes == 0 && kBits > 6 ? kResident - 1 : kResident;
     bound.kernel = matvec<kBits, Chunk, Feed, kWaves, kFollowers, kFitting>;
   });
   return bound;
 }
 
-// Waves that multiply, KiB of each one's ring, thread blocks that must fit on a multiprocessor. Each is the fastest for
-// some widths and sizes on H100 and H200: the first in most published settings, the second at 5120 and 12288, the third
-// at 4096.
+// Waves that multiply, KiB of each one's ring, and thread blocks that must fit on a multiprocessor. On H100 and H200
+// each is the fastest for some widths and sizes: the first in most published settings, the second at 5120 and 12288,
+// the third at 4096.
 struct ProductPolicy : backends::Policy {
   Multiply (*product)(const backends::CompressedView&, const backends::DeviceInfo&);
 };
@@ -340,8 +341,8 @@ std::string refuses_tokens(const backends::CompressedView& matrix, const backend
                    [&](auto bits) { return why_no_tokens<decltype(bits)::value>(matrix, device, policy); });
 }
 
-// A field and what its records add are as large as the element together, where the fields' range holds 0.
-// `kScaled`: with scales of groups of columns.
+// If the fields' range holds 0, the magnitudes of a field and of its records add up to the element's. `kScaled`: with
+// scales of groups of columns.
 template <const auto& kPolicies, bool kScaled>
 backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place& place) {

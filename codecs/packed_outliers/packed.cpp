@@ -1,5 +1,5 @@
-// Fields and outlier records in portable C++. The record loops are templates over the record's form, so that the
-// loop itself has no decisions but the end of a row.
+// Fields and outlier records in portable C++. The record loops are templates over the record's form, so that the loop
+// decides nothing but where a row ends.
 #include "codecs/packed_outliers/packed.h"
 #include "codecs/compressed_matrix.h"
 

@@ -1,5 +1,5 @@
-// The stored matrix as kernels see it: pointers and numbers, and the parts that every kernel shares: the fields of one
-// group in plain loops over a strip (compilers turn these into vectors) and the pass over the outlier records.
+// The stored matrix as kernels see it (pointers and numbers), and the parts that every kernel shares: plain loops over
+// the fields of a group, which compilers vectorise, and the pass over the outlier records.
 #pragma once
 
 #include <cstdint>
@@ -31,16 +31,15 @@ void unpack_group(int bits, const uint8_t* group, int64_t width, uint8_t* fields
 // The inverse; `group` is overwritten.
 void pack_group(int bits, const uint8_t* fields, int64_t width, uint8_t* group);
 
-// lowest * sum(x): what the fields leave out of every row's product. Sums wrap like the int32 accumulators of kernels.
+// lowest * sum(x), which the product of fields lacks in every row. Sums wrap like the int32 accumulators of kernels.
 int32_t window_offset(const Packed& packed, const int8_t* x);
 
-// y[row] += delta * x[col] over the records of the blocks that cover rows [row_begin, row_end). y is the whole vector's
-// base.
+// y[row] += delta * x[col] over the records of the blocks that cover rows [row_begin, row_end). y points to row 0.
 void add_outliers(const Packed& packed, int64_t row_begin, int64_t row_end, const int8_t* x, int32_t* y);
 // The same for decoded elements; decoded[0] is row_begin's first element.
 void patch_outliers(const Packed& packed, int64_t row_begin, int64_t row_end, int8_t* decoded);
 
-// Distance of record i, and its delta.
+// The distance of record i, and its delta.
 template <int kDistanceBytes>
 int64_t distance_at(const uint8_t* distances, uint64_t i) {
   if constexpr (kDistanceBytes == 1) return distances[i];

@@ -1,6 +1,6 @@
 // Outlier records on a GPU: 32 lanes follow a list together, four records each, so that one prefix sum gives 128
-// positions. A block's list is cut into shares for several such groups; where a share starts follows from the sums of
-// the distances before it.
+// positions. A block's list is cut into shares for several such groups; the sums of the distances before a share tell
+// where it starts.
 #pragma once
 
 #include "codecs/packed_outliers/fields_gpu.h"
@@ -14,7 +14,7 @@ struct RecordSections {
   gpu::Pointer<const uint8_t> distances, deltas;
 };
 
-// Those of one block of rows.
+// The records of one block of rows.
 struct Records {
   gpu::Pointer<const uint8_t> distances, deltas;
   bool wide_distances, whole_bytes;
@@ -38,12 +38,12 @@ ECMV_GPU_DEVICE Records records_of(gpu::Pointer<const uint8_t> header, const Rec
           static_cast<int64_t>(sections.blocks[block + 1])};
 }
 
-// Four neighbouring records, which are loaded at once.
+// Four neighbouring records, loaded at once.
 struct Quad {
   int distances[kRecordsOfLane], deltas[kRecordsOfLane];
 };
 
-// Records at..at + 3, `at` a multiple of 4; those outside [first, last) move nowhere and add nothing.
+// Records at..at + 3, `at` a multiple of 4. Records outside [first, last) move nowhere and add nothing.
 ECMV_GPU_DEVICE Quad load_quad(const Records& records, int64_t at, int64_t first, int64_t last) {
   Quad quad;
   if (at + kRecordsOfLane <= last) {
@@ -74,7 +74,7 @@ ECMV_GPU_DEVICE Quad load_quad(const Records& records, int64_t at, int64_t first
   return quad;
 }
 
-// Records [first, last), whose distances begin at element `start` of the block. The first step's are asked for at once.
+// Records [first, last), whose distances begin at element `start` of the block. Requests the first step's at once.
 class RecordWalk {
  public:
   ECMV_GPU_DEVICE RecordWalk(const Records& records, int64_t first, int64_t last, int start)
@@ -85,7 +85,7 @@ class RecordWalk {
         start_(start),
         next_(load(begin_)) {}
 
-  // Calls visit(record, row, col, delta) for each; the next step's records are asked for before this one's are visited.
+  // Calls visit(record, row, col, delta) for each record, after it has requested the next step's.
   template <typename Visit>
   ECMV_GPU_DEVICE void run(int cols, Visit visit) {
     if (first_ >= last_) return;
@@ -120,8 +120,8 @@ class RecordWalk {
   Quad next_;
 };
 
-// The records of one of the block's lane groups and where they start: whole steps, so that few records are one group's.
-// sums: one int32 a lane group, in shared memory. All threads of the block take part.
+// The records of one of the block's lane groups, and where they start. Shares are whole steps, so a short list goes to
+// one group. `sums` has one int32 a lane group, in shared memory. All threads of the block take part.
 struct Share {
   int64_t first, last;
   int start;

@@ -1,7 +1,7 @@
-// SIMD kernels of packed_outliers. A vector of fields is made of its planes by one shift and one and-or each; vectors
-// of up to 64 bytes walk along the strips, so one format serves every instruction set. The product runs on the unsigned
-// fields (VNNI: dpbusd; AVX2, SSE4, AVX3: maddubs with as many sums in 16 bits as their width allows; NEON: signed dot)
-// and lowest * sum(x) is added once. Outliers follow block by block while y is in the L1 cache.
+// SIMD kernels of packed_outliers. One shift and one and-or for each plane make a vector of fields. Vectors of up to 64
+// bytes walk along the strips, so one format serves every instruction set. The product runs on the unsigned fields
+// (VNNI: dpbusd; AVX2, SSE4, AVX3: maddubs with as many sums in 16 bits as their width allows; NEON: signed dot) and
+// adds lowest * sum(x) once. Outliers follow block by block while y is in the L1 cache.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -33,11 +33,11 @@ using V32 = hn::Vec<D32>;
 
 static_assert(HWY_MAX_BYTES <= kStripCols, "A vector must not be longer than a strip.");
 
-// Into the L2 cache, not the L1: the L1 cache's few outstanding misses cap a stream at some 16 GB/s, the L2's do not
-// (Zen 4, 5 bits, one thread: 16 KiB ahead into L2 28-38 G elements/s, 2 KiB ahead into L1 21-28, none 26-30).
+// Prefetches into the L2 cache, because the few outstanding misses of the L1 cap a stream at some 16 GB/s (Zen 4, 5
+// bits, one thread: 16 KiB ahead into L2 28-38 G elements/s, 2 KiB ahead into L1 21-28, none 26-30).
 HWY_INLINE void PrefetchL2(const uint8_t* at) { __builtin_prefetch(at, 0, 2); }
 
-// The stored bytes at one place of a group: `a` of the plane of 4 (or of 8: all strips), `b` of 2, `c` of 1.
+// Stored bytes at one place of a group: `a` from the plane of 4 bits (of 8: all strips), `b` of 2, `c` of 1.
 template <int kBits>
 struct Strips {
   VU8 a[8], b[2], c[1];
@@ -53,7 +53,7 @@ struct Strips {
 };
 
 // fields | the plane's part of them: kPlane bits from slot kSlot of `stored`, moved to bit kTarget. Shifts of 16-bit
-// lanes carry foreign bits only to where the mask is zero.
+// lanes carry foreign bits only to places where the mask is zero.
 template <int kPlane, int kSlot, int kTarget>
 HWY_INLINE VU8 MergePlane(VU8 fields, VU8 stored) {
   const DU8 du8;
@@ -86,8 +86,7 @@ constexpr int kSums16 = kBits <= 4   ? 8
                         : kBits == 6 ? 2
                                      : 1;
 
-// acc += fields . x for one strip; `sums` carries 16-bit sums from strip to strip where that is how a target
-// multiplies.
+// acc += fields . x for one strip. `sums` carries 16-bit sums from strip to strip on targets that multiply that way.
 template <int kBits, int kStrip>
 HWY_INLINE void DotStrip(const Strips<kBits>& strips, const int8_t* HWY_RESTRICT x, V16& sums, V32& acc) {
   const VU8 fields = Fields<kBits, kStrip>(strips);
@@ -125,9 +124,8 @@ HWY_INLINE void DotGroup(const uint8_t* HWY_RESTRICT group, int64_t width, const
   }
 }
 
-// y[0..kRows) of the rows at `rows`; kPrefetchBytes ahead of every row's place are requested (0: none), because
-// hardware prefetchers stop at page borders. x_tail: x of the tail's strips, 64 apart, zeros where a strip has no
-// column.
+// y[0..kRows) of the rows at `rows`. It prefetches kPrefetchBytes ahead in every row (0: not at all), because hardware
+// prefetchers stop at page borders. x_tail: x of the tail's strips, 64 apart, zeros where a strip has no column.
 template <int kBits, int kRows, int kPrefetchBytes>
 HWY_INLINE void DotRows(const Packed& packed, const uint8_t* HWY_RESTRICT rows, const int8_t* HWY_RESTRICT x,
                         const int8_t* HWY_RESTRICT x_tail, int32_t offset, int32_t* HWY_RESTRICT y) {
@@ -151,8 +149,8 @@ HWY_INLINE void DotRows(const Packed& packed, const uint8_t* HWY_RESTRICT rows, 
                                 static_cast<uint32_t>(offset));
 }
 
-// Records at a time: their deltas as bytes and their elements of x, gathered one by one, so that the multiplications
-// are vectors again. Per record that leaves an addition, a comparison, a load and a store.
+// This many records at a time go to buffers, their deltas as bytes and their elements of x gathered one by one, so that
+// vectors multiply them. A record then costs an addition, a comparison, a load and a store.
 constexpr int kChunk = 512;
 struct OutlierChunk {
   alignas(64) int8_t x[kChunk];
@@ -186,9 +184,8 @@ HWY_INLINE int32_t DotBytes(const int8_t* HWY_RESTRICT w, const int8_t* HWY_REST
   return hn::ReduceSum(d32, hn::Sub(sum, bias));
 }
 
-// The records of row0's block. Where outliers are many this takes as long as the fields, and memory would rest
-// meanwhile: so the fields from `next` up to `next_end`, which come after, are requested here, a line every fourth
-// record.
+// Applies the records of row0's block. Many outliers take as long as the fields, and memory would idle meanwhile, so
+// this prefetches the fields from `next` up to `next_end`, which come after, a line every fourth record.
 template <int kDistanceBytes>
 void AddBlockOutliers(const Packed& packed, int64_t row0, const uint8_t* next, const uint8_t* next_end,
                       const int8_t* HWY_RESTRICT x, int32_t* HWY_RESTRICT y) {
@@ -224,7 +221,7 @@ void AddBlockOutliers(const Packed& packed, int64_t row0, const uint8_t* next, c
       gather(i + 3);
     }
     for (; i < count; ++i) gather(i);
-    // Only now, because vectors loaded right after the byte stores would wait for them.
+    // Not earlier: vectors loaded right after the byte stores would wait for them.
     for (int s = 0; s <= segment; ++s) {
       const int begin = segments[s].begin, stop = s < segment ? segments[s + 1].begin : count;
       int32_t& sum = y[segments[s].row];
@@ -251,7 +248,7 @@ void PatchBlockOutliers(const Packed& packed, int64_t row0, int8_t* HWY_RESTRICT
 
 template <int kBits, int kRows, int kPrefetchBytes>
 void MatvecBits(const Packed& packed, const backends::MatvecArgs& args) {
-  // A strip of the tail is loaded by whole vectors: x past its columns is zero, whatever the fields there are.
+  // Whole vectors load a strip of the tail: x past its columns is zero, whatever the fields there are.
   alignas(64) std::array<int8_t, kGroupCols> x_tail{};
   const int64_t tail = tail_cols(packed.cols), width = tail_strip(packed.cols);
   for (int64_t i = 0; i < tail; ++i) x_tail[i / width * kStripCols + i % width] = args.x[packed.cols - tail + i];
@@ -280,7 +277,7 @@ HWY_INLINE void StoreStrip(const Strips<kBits>& strips, VU8 lowest, uint8_t* HWY
   hn::StoreU(hn::Add(Fields<kBits, kStrip>(strips), lowest), DU8(), out + kStrip * kStripCols);
 }
 
-// The elements of one group; strip s goes to out + 64 s, whole vectors even where strips are shorter.
+// Stores the elements of one group. Strip s goes to out + 64 s, in whole vectors even where strips are shorter.
 template <int kBits>
 HWY_INLINE void DecodeGroup(const uint8_t* HWY_RESTRICT group, int64_t width, VU8 lowest, uint8_t* HWY_RESTRICT out) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(D8()));

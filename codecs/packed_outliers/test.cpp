@@ -1,5 +1,5 @@
-// What the generic conformance tests cannot know of packed_outliers: the bytes of a small matrix, the stored size that
-// theory predicts, every kernel on every instruction set over shapes around its strips, and streams that lie.
+// Claims about packed_outliers alone: the bytes of a small matrix, the stored size that theory predicts, every kernel
+// on every instruction set over shapes around its strips, and streams that lie.
 #include <algorithm>
 #include <random>
 

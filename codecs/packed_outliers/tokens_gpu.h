@@ -1,5 +1,5 @@
-// Products with tokens of bf16 on matrix units (backends/gpu/products/token_matmul.h): fields become numbers of bf16 in
-// registers, outlier records are added to the rows' sums at the end. Groups of 512 columns, which are whole.
+// Products with tokens of bf16 on matrix units (backends/gpu/products/token_matmul.h): fields become bf16 numbers in
+// registers, and outlier records are added to the rows' sums at the end. Columns are whole groups of 512.
 #pragma once
 
 #include "backends/gpu/products/token_matmul.h"
@@ -45,8 +45,8 @@ struct FieldElements {
   }
 
  protected:
-  // Adds what the records have, times scale(row, column). A lane group follows the records of one block of rows, in all
-  // columns; the shares take turns.
+  // Adds the records' deltas, each multiplied by scale(row, column). A lane group follows the records of one block of
+  // rows, in all columns; the shares take turns.
   template <typename Scale>
   ECMV_GPU_DEVICE void add_records(gpu::Pointer<float> sums, int block_rows, int token_sums, int64_t first_row,
                                    int cols, const gpu::Bf16Tokens& tokens, int share, int shares, Scale scale) const {

@@ -1,5 +1,5 @@
-// packed_ternary: five weights of three values in a byte, without an entropy code: the rival of codes for ternary
-// weights, as inference engines have it (llama.cpp's TQ1_0, with other places of the digits).
+// packed_ternary: five weights of three values in a byte, without an entropy code. Inference engines store ternary
+// weights so (llama.cpp's TQ1_0, with other places of the digits), and codes for them have to beat it.
 #include "codecs/codec.h"
 
 #include <algorithm>
@@ -18,7 +18,8 @@ std::string refuses(datasets::MatrixView matrix, const Settings&) {
   return "packed_ternary stores the values -1, 0 and 1 only, and there is a " + std::to_string(*other) + ".";
 }
 
-// f(byte of the section, first column) for all 64 bytes of all groups of a row, rows that fill a block up among them.
+// Calls f(byte of the section, first column) for all 64 bytes of all groups of a row; rows that fill up a block have
+// them too.
 template <typename F>
 void for_each_byte(datasets::Shape shape, int64_t row, F f) {
   for (int64_t group = 0; group < column_groups(shape.cols); ++group)

@@ -1,4 +1,4 @@
-// Portable kernels of packed_ternary: loops along a strip, which compilers turn into vectors.
+// Portable kernels of packed_ternary: loops along a strip, which compilers vectorise.
 #include <algorithm>
 
 #include "backends/kernel.h"
@@ -13,7 +13,7 @@ struct Bound {
   int64_t cols;
 };
 
-// f(first column, columns that there are of the strip, its digits) for all strips of a row.
+// Calls f(first column, number of columns that exist, their digits) for all strips of a row.
 template <typename F>
 void for_each_strip(const Bound& matrix, int64_t row, F f) {
   for (int64_t group = 0; group < column_groups(matrix.cols); ++group) {

@@ -1,14 +1,13 @@
-// Stored bytes of packed_ternary, version 1: weights of three values, five in a byte. One section, and nothing beside
-// it.
+// Stored bytes of packed_ternary, version 1: weights of three values, five in a byte, and nothing else.
 //
 //   codes   blocks of 16 rows; of each, groups of 320 columns; of each, 16 rows of 64 bytes
 //
-// A group is five strips of 64 columns. Byte j of a row has column j of each strip: with the digits d = w + 1 of strips
-// 0 to 4, v = 81 d0 + 27 d1 + 9 d2 + 3 d3 + d4 (0 to 242), it is v * 256 / 243, rounded up. Multiplied by 3^(s + 1),
-// its bits from number 8 on are the digits of strips 0 to s as one number, whatever the byte: 3^(s + 1) * byte / 256 is
-// v / 3^(4 - s) and less than 3^-(4 - s) more. Rows and columns that the matrix does not have are filled up with zeros.
+// A group is five strips of 64 columns. Byte j of a row has column j of each strip. With the digits d = w + 1 of strips
+// 0 to 4, v = 81 d0 + 27 d1 + 9 d2 + 3 d3 + d4 (0 to 242), the byte is v * 256 / 243, rounded up. In 3^(s + 1) * byte,
+// the bits from number 8 on are the digits of strips 0 to s as one number: 3^(s + 1) * byte / 256 is v / 3^(4 - s) and
+// less than 3^-(4 - s) more. Rows and columns that the matrix does not have are filled up with zeros.
 //
-// The trick of multiplying a byte to read its digits from the top is that of the type TQ1_0 of llama.cpp.
+// llama.cpp's type TQ1_0 has the same trick: multiplying a byte reads its digits from the top.
 #pragma once
 
 #include <array>

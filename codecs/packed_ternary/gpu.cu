@@ -1,9 +1,9 @@
-// GPU kernels of packed_ternary. In the product a block of 16 rows is operand A of matrix units as it is stored. A lane
-// loads 16 bytes of two rows of a group; multiplied by 3^(s + 1) their upper halves are the digits of strips 0 to s as
-// one number, L(s), and digit s is L(s) - 3 L(s - 1). Nothing is masked off: operand B has x of strip s in its first
-// column and of strip s + 1 in its second, so that a unit's sums are those of L(s) x(s) and of L(s) x(s + 1), of which
-// three times the second are too much. For 20 columns of a row a lane has 10 multiplications, 7 byte permutations and
-// masks, and a quarter of five products: one operation a column.
+// GPU kernels of packed_ternary. In the product a stored block of 16 rows is operand A of matrix units. A lane loads 16
+// bytes of two rows of a group. Multiplied by 3^(s + 1), their upper halves are the digits of strips 0 to s as one
+// number, L(s), and digit s is L(s) - 3 L(s - 1). Nothing is masked off: operand B has x of strip s in its first column
+// and of strip s + 1 in its second, so a unit sums L(s) x(s) and L(s) x(s + 1), and three times the second sum is
+// subtracted. For 20 columns of a row a lane has 10 multiplications, 7 byte permutations and masks, and a quarter of
+// five products: one operation a column.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -22,12 +22,12 @@ using LaneGroup = gpu::Lanes<32>;
 constexpr int kRows = static_cast<int>(kRowsOfBlock), kCols = static_cast<int>(kGroupCols),
               kStrip = static_cast<int>(kStripCols);
 
-// How a thread block's lane groups share its rows: a power of two, the splits, have the same rows and other groups of
-// columns.
+// The division of a thread block's rows among its lane groups: a power of two of them, the splits, have the same rows
+// and different groups of columns.
 struct Layout {
   int log2_splits;
   int64_t row_blocks, groups;
-  // Shared memory: x, zeros up to the end of the last group and 64 bytes more, the sum of x, sums of rows.
+  // Shared memory holds x, zeros up to the end of the last group and 64 bytes more, the sum of x, and sums of rows.
   int inputs() const { return static_cast<int>(groups) * kCols + kStrip; }
 };
 
@@ -36,7 +36,7 @@ struct TwoRows {
   gpu::uint4 upper, lower;
 };
 
-// Sums of the first four strips, and of the last, which none follows.
+// The sums of the first four strips, and of the last strip, which none follows.
 struct Sums {
   int32_t strips[4] = {}, last[4] = {};
 };
@@ -44,8 +44,8 @@ struct Sums {
 // The upper bytes of even and odd 16-bit products, in the bytes' order.
 ECMV_GPU_DEVICE uint32_t upper_bytes(uint32_t even, uint32_t odd) { return gpu::byte_permute(even, odd, 0x7351); }
 
-// Adds the products of a group; `x` is the lane's place in the first strip of its columns, or in the second. The
-// products are of 8 bytes of each row: words 0 and 1 of both rows, then 2 and 3.
+// Adds the products of a group. `x` is the lane's place in the first strip of its columns, or in the second. The
+// products take 8 bytes of each row: words 0 and 1 of both rows, then words 2 and 3.
 ECMV_GPU_DEVICE void multiply_group(const TwoRows& codes, gpu::Pointer<const std::byte> x, Sums& sums) {
   const uint32_t words[8] = {codes.upper.x, codes.lower.x, codes.upper.y, codes.lower.y,
                              codes.upper.z, codes.lower.z, codes.upper.w, codes.lower.w};
@@ -91,7 +91,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kLaneGroups * 32, kBlocks) void multiply_blocks(
 
   const gpu::Pointer<std::byte> inputs = gpu::shared_memory();
   const int stored = groups * kCols + kStrip;
-  const gpu::Pointer<int32_t> sums_of = gpu::cast<int32_t>(inputs + stored);  // that of x, then those of rows
+  const gpu::Pointer<int32_t> sums_of = gpu::cast<int32_t>(inputs + stored);  // the sum of x, then the sums of rows
   for (int i = gpu::thread_index(); i <= kLaneGroups * kRows; i += gpu::block_size()) sums_of[i] = 0;
   gpu::sync_block();
   gpu::wait_for_previous();
@@ -99,7 +99,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kLaneGroups * 32, kBlocks) void multiply_blocks(
   gpu::sync_block();
 
   Sums sums;
-  // Lanes of odd columns of operand B have x a strip further. Columns from the third on are nobody's.
+  // Lanes of odd columns of operand B read x a strip further. Columns from the third on are unused.
   const gpu::Pointer<const std::byte> own_inputs = inputs + (lane / 4 % 2 * kStrip + lane % 4 * 16);
   for (int group = first; group < end; group += kAhead) {
     ECMV_GPU_UNROLL
@@ -123,7 +123,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kLaneGroups * 32, kBlocks) void multiply_blocks(
 
 constexpr int kDecodeLaneGroups = 8;
 
-// A group of a block of rows by each lane group: a lane has 16 columns of each strip, of two rows.
+// Each lane group decodes a group of a block of rows; a lane has 16 columns of each strip, in two rows.
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDecodeLaneGroups * 32, 1) void decode_groups(gpu::Pointer<const std::byte> codes,
                                                                               int64_t row_blocks, int64_t groups,
                                                                               int64_t rows, int64_t cols,
@@ -149,7 +149,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDecodeLaneGroups * 32, 1) void decode_groups(gp
       ECMV_GPU_UNROLL
       for (int i = 0; i < 4; ++i) {
         const uint32_t leading = upper_bytes(even[i] * power, odd[i] * power);
-        // No byte of it borrows from the next: a digit is 0 to 2. Nor does a digit less 1, with the highest bit set.
+        // No byte borrows from the next: a digit is 0 to 2, and its highest bit is set before 1 is taken off.
         const uint32_t digits = leading - 3 * before[i];
         before[i] = leading;
         elements[i] = ((digits | 0x80808080) - 0x01010101) ^ 0x80808080;
@@ -164,7 +164,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDecodeLaneGroups * 32, 1) void decode_groups(gp
   }
 }
 
-// Lane groups of a thread block, blocks that are to fit on a multiprocessor, groups that a lane group loads ahead.
+// Lane groups of a thread block, blocks that should fit on a multiprocessor, groups that a lane group loads ahead.
 struct BlockPolicy : backends::Policy {
   int lane_groups, blocks;
   void (*kernel)(gpu::Pointer<const std::byte>, Layout, int64_t, int, gpu::Pointer<const int8_t>, gpu::Epilogue);
@@ -173,12 +173,12 @@ template <int kLaneGroups, int kBlocks, int kAhead>
 constexpr BlockPolicy block_policy(std::string_view name) {
   return {{name}, kLaneGroups, kBlocks, multiply_blocks<kLaneGroups, kBlocks, kAhead>};
 }
-// The first is the fastest in all published runs of an H200, the second within 2 % in two of three.
+// On an H200 the first is the fastest in all published runs; the second is within 2 % in two of three.
 constexpr BlockPolicy kPolicies[] = {block_policy<16, 2, 2>("groups16_ahead2_fit2"),
                                      block_policy<8, 2, 4>("groups8_ahead4_fit2")};
 
-// The number of lane groups with the same rows with which all are done first: rounds of blocks, and what the longest
-// lane group of each has to do. A round's beginning and end take as long as some groups of columns.
+// The number of splits that finishes first. The estimate is rounds of blocks, each as long as its longest lane group's
+// work; a round's beginning and end take as long as some groups of columns.
 Layout layout_of(datasets::Shape shape, const BlockPolicy& policy, int compute_units) {
   constexpr int64_t kOwnTime = 3;
   Layout best{0, row_blocks(shape.rows), column_groups(shape.cols)};

@@ -1,8 +1,8 @@
-// SIMD kernels of packed_ternary; products are of 16 rows at a time. Even and odd bytes are lanes of 16 bits,
-// fractions: multiplied by 9 they have two digits as one number above 8 bits, and below what is left. A look-up among
-// 16 bytes, which every instruction set has, parts the two. So five digits take 22 operations a vector of bytes, and
-// five products. (Two cores of a Xeon with AVX-512, one thread, G elements/s: digit by digit 42; L(s) less three times
-// L(s - 1), as gpu.cu has them, 56; so 69.)
+// SIMD kernels of packed_ternary; products take 16 rows at a time. Even and odd bytes become fractions in 16-bit lanes.
+// Multiplied by 9, a fraction has two digits as one number above 8 bits and the rest below. A look-up among 16 bytes,
+// which every instruction set has, separates the two. So five digits take 22 operations a vector of bytes, and five
+// products. On two cores of a Xeon with AVX-512, one thread made 69 G elements/s; it made 42 digit by digit, and 56
+// with L(s) less three times L(s - 1) as in gpu.cu.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -33,11 +33,11 @@ using V32 = hn::Vec<D32>;
 
 static_assert(HWY_MAX_BYTES <= kStripCols, "A vector must not be longer than a strip.");
 
-// Into the L2 cache, as packed_outliers does it.
+// Prefetches into the L2 cache, as packed_outliers does.
 constexpr int64_t kPrefetchBytes = 8192;
 
-// What the loops keep in registers. The compiler does not know the factors: by shifts and additions multiplications
-// would take twice the operations.
+// Constants that the loops keep in registers. The compiler must not know the factors: it would replace multiplications
+// by shifts and additions, which are twice as many operations.
 struct Constants {
   hn::Vec<DU16> low, nine, three;
   hn::Vec<DU8> first, second;  // digits of a number below 9, in every 16 bytes
@@ -60,7 +60,7 @@ struct Constants {
 struct Fractions {
   hn::Vec<DU16> even, odd;
 
-  // Multiplies; returns what is above the fractions, in the bytes' order.
+  // Multiplies, and returns the part above the fractions in the bytes' order.
   HWY_INLINE hn::Vec<DU8> Times(hn::Vec<DU16> factor, const Constants& constants) {
     const DU8 du8;
     const auto upper = hn::Mul(even, factor), other = hn::Mul(odd, factor);
@@ -85,7 +85,7 @@ struct Digits {
   }
 };
 
-// The digits of a vector of bytes times those columns' x, one vector a strip, added to `sum`.
+// Multiplies the digits of a vector of bytes with their columns' x, one vector a strip, and adds the products to `sum`.
 HWY_INLINE V32 DotBytes(hn::Vec<DU8> bytes, const Constants& constants, const V8 (&x)[kDigits], V32 sum) {
   const D16 d16;
   const D32 d32;
@@ -131,7 +131,7 @@ struct Decode {
 struct Multiply {
   const uint8_t* codes;
   int64_t cols;
-  // A group's columns of x are loaded once for the 16 rows of a block.
+  // The 16 rows of a block share each load of a group's x.
   void operator()(void*, const backends::MatvecArgs& args) const {
     const D8 d8;
     const DU8 du8;

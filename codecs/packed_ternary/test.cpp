@@ -1,5 +1,5 @@
-// What the generic tests cannot know of packed_ternary: the very bytes, that all bytes read as they should, streams
-// that lie, and kernels at shapes around strips, groups and blocks of rows.
+// Claims about packed_ternary alone: the exact bytes, that all bytes read as they should, streams that lie, and kernels
+// at shapes around strips, groups and blocks of rows.
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 #include <random>

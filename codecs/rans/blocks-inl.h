@@ -1,7 +1,7 @@
-// The loop that all SIMD engines of rans share: kBlocks independent blocks at once, piece by piece, each piece handed
-// to the output or multiplied in the first-level cache. Blocks are the source of parallelism: with 32 lanes one block
-// is a single chain of dependent steps, while four blocks fill the pipelines and share every load of x. An engine gives
-// kVectors (vectors of 16-bit lanes in a step) and Steps<kBlocks>(). Per-target header.
+// The loop that all SIMD engines of rans share. It decodes kBlocks independent blocks at once, piece by piece, and
+// stores each piece or multiplies it in the first-level cache. Blocks are the source of parallelism: with 32 lanes one
+// block is a single chain of dependent steps, while four blocks fill the pipelines and share every load of x. An engine
+// provides kVectors (vectors of 16-bit lanes in a step) and Steps<kBlocks>(). Per-target header.
 #if defined(ECMV_CODECS_RANS_BLOCKS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_CODECS_RANS_BLOCKS_INL_H_
 #undef ECMV_CODECS_RANS_BLOCKS_INL_H_
@@ -44,11 +44,11 @@ struct alignas(64) BlockState {
   }
 };
 
-// Scratch of the loop: one piece for each of at most four blocks, and a vector past them.
+// The loop's scratch: one piece for each of at most four blocks, and a vector past them.
 inline constexpr int64_t kPieceStride = kPieceElements + 64;
 inline constexpr int64_t kPiecesBytes = 4 * kPieceStride;
 
-// Args tell the operation: DecodeArgs or MatvecArgs.
+// Args tells the operation: DecodeArgs or MatvecArgs.
 template <class Args>
 inline constexpr bool kDecodes = std::is_same_v<Args, backends::DecodeArgs>;
 
@@ -94,7 +94,7 @@ HWY_INLINE void FillProducts(const backends::MatvecArgs& args, int64_t cols, int
   std::fill(args.y + args.rows.begin, args.y + args.rows.end, weight == 0 ? 0 : weight * cpu::SumX(args.x, cols));
 }
 
-// All blocks of the rows, Engine::kBlocks at once while they are equally long, the others one by one.
+// Decodes all blocks of the rows, Engine::kBlocks at once while they are equally long, the others one by one.
 template <class Engine, class Args>
 HWY_NOINLINE void RunAll(const Engine& engine, const Stream& stream, const Args& args) {
   const Layout& layout = stream.layout;
@@ -108,7 +108,7 @@ HWY_NOINLINE void RunAll(const Engine& engine, const Stream& stream, const Args&
   for (; block < end; ++block) RunBlocks<1>(engine, stream, args, block, pieces);
 }
 
-// Matrices without elements and those of one value, which need no engine.
+// Matrices without elements or with a single value need no engine.
 template <class Args>
 void RunConstant(const Stream& stream, const Args& args) {
   const int8_t value = stream.layout.blocks == 0 ? int8_t{0} : static_cast<int8_t>(stream.alphabet[0]);

@@ -1,10 +1,10 @@
-// Engine for 512-bit registers: the buckets of the alias method live in registers, no table is looked up in memory. A
-// gather of 16 entries costs about 20 cycles; here 32 elements cost three two-register permutes. One step of a vector
+// Engine for 512-bit registers: the buckets of the alias method live in registers, so no table in memory is looked up.
+// A gather of 16 entries costs about 20 cycles; here 32 elements cost three two-register permutes. One step of a vector
 // of 32 lanes:
 //   1. bucket = low bits of the slot = low bits of the state, which a permute uses without a mask: split|alias and
 //      bias.
-//   2. own or alias: compare the position, kept above the bucket bits, with split|alias; choose the symbol, look up
-//      its frequency.
+//   2. own or alias: compare the position, kept above the bucket bits, with split|alias; choose the symbol, look up its
+//      frequency.
 //   3. state = frequency * (state >> prob_bits) + rank, 16 bits at a time: with f' = frequency << (16 - prob_bits) the
 //      products are mullo(f', high), mulhi(f', high) and mulhi(f', low & ~slot_mask).
 //   4. refill where the high half is 0: low moves up, the next words are expanded into low, in lane order.
@@ -34,7 +34,7 @@ class BucketRegisters {
     slot_mask_ = static_cast<uint16_t>((1u << model.prob_bits) - 1);
     const uint32_t size = model.bucket_size();
     for (int b = 0; b < 64 * kTables; ++b) {
-      // A bucket of one symbol has an alias of its own for the last position, so that 16 bits suffice.
+      // A bucket of one symbol gets an alias of its own for the last position, so that 16 bits suffice.
       const uint32_t split = HWY_MIN(model.split[b], size - 1);
       split_alias_[b] = static_cast<uint16_t>(split << kBucketBits | model.alias[b]);
       bias_[b] = model.bias[b];
@@ -92,8 +92,8 @@ class BucketRegisters {
   using V8 = hn::Vec<hn::FixedTag<uint8_t, 64>>;
   using M = hn::Mask<hn::FixedTag<uint16_t, 32>>;
 
-  // 64 or 128 16-bit entries in registers, looked up by the low 6 or 7 bits of each lane: the permute ignores the
-  // others, which Highway's index type does not promise, hence its plain constructor.
+  // 64 or 128 16-bit entries in registers, looked up by the low 6 or 7 bits of each lane. The permute ignores the other
+  // bits, which Highway's index type does not promise, hence its plain constructor.
   struct Table {
     V part[2 * kTables];
     explicit Table(const uint16_t* entries) {
@@ -118,7 +118,7 @@ class BucketRegisters {
     }
   }
 
-  // Decodes 32 lanes; returns the symbols' numbers in the low bits of each lane.
+  // Decodes 32 lanes and returns the symbols' numbers in the low bits of each lane.
   HWY_INLINE V Step(V& high, V& low, const uint8_t*& next, const Table& split_alias, const Table& bias,
                     const Table& frequency) const {
     const V slot_mask = hn::Set(d16, slot_mask_);
@@ -142,7 +142,8 @@ class BucketRegisters {
     return symbol;
   }
 
-  // The next words, in lane order, in the lanes of the mask. Before VBMI2 only 32-bit lanes expand, in two halves.
+  // Puts the next words, in lane order, into the lanes of the mask. Before VBMI2 only 32-bit lanes expand, in two
+  // halves.
   static HWY_INLINE V RefillWords(M refill, const uint8_t*& next) {
     if constexpr (HWY_TARGET <= HWY_AVX3_DL) {
       const V words = hn::Expand(hn::LoadU(d16, reinterpret_cast<const uint16_t*>(next)), refill);

@@ -1,6 +1,6 @@
 // rans: range asymmetric numeral systems with a static order-0 model, many interleaved states and three sizes of state
-// and word. Encoding runs backwards over a block and every lane starts at the lower bound, so decoding must end there:
-// the reference checks it, and with it every word.
+// and word. Encoding runs backwards over a block and every lane starts at the lower bound, so decoding must end there.
+// The reference decoder checks that, and thereby every word.
 #include "codecs/codec.h"
 
 #include <array>
@@ -42,7 +42,7 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   return "";
 }
 
-// What the encoder asks about a symbol: its frequency and the slot of each of its ranks.
+// What the encoder needs to know about a symbol: its frequency and the slot of each of its ranks.
 struct EncoderTable {
   std::array<uint32_t, 256> first{};  // by value + 128: where the symbol's ranks begin in `slots`
   std::array<uint32_t, 256> frequency{};
@@ -84,7 +84,7 @@ void encode_block(std::span<const int8_t> elements, const EncoderTable& table, i
     State& x = states[i % lanes];
     const auto symbol = i < count ? static_cast<uint8_t>(elements[i] + 128) : table.padding;
     const uint32_t f = table.frequency[symbol];
-    // x must stay below f * 2^(state bits - prob_bits); compared shifted, because for f = 2^prob_bits that overflows.
+    // x must stay below f * 2^(state bits - prob_bits). For f = 2^prob_bits that overflows, so both sides are shifted.
     while ((x >> kWordBits) >= ((Form::kLower >> prob_bits) * State{f})) {
       words.push_back(static_cast<Word>(x));
       x >>= kWordBits;
@@ -118,7 +118,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   }
   append(compressed.sections[kBlockOffsets].bytes, static_cast<uint64_t>(payload.size()));
   payload.resize(payload.size() + kPayloadPadding);
-  // The symbols that fill the last steps take what the model says.
+  // Filler: the bits that the model spends on symbols that fill the last steps.
   const double fill_bits = layout.prob_bits - std::log2(table.frequency[table.padding]);
   compressed.sections[kPayload].padding_bytes =
       kPayloadPadding + static_cast<int64_t>(static_cast<double>(filled_up) * fill_bits / 8);
@@ -186,7 +186,7 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   }
 }
 
-// The optimal model costs at most 8 bits an element (a flat one would), and flooring x / f adds less than one more.
+// The optimal model costs at most 8 bits an element, because a flat one would; flooring x / f adds less than one more.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const Layout layout = layout_of(shape, settings);
   if (layout.blocks == 0) return 0;

@@ -1,4 +1,4 @@
-// Portable kernels of rans: one block after the other, one table lookup an element. The number of lanes is a template
+// Portable kernels of rans: block after block, one table look-up an element. The number of lanes is a template
 // argument, so that up to about eight states stay in registers and the others at fixed places. Whether a lane needs a
 // word is a coin toss that no branch predictor learns, so refills are masked (0.47 against 0.28 G elements/s; GCC makes
 // branches of all conditional moves here). The product decodes a piece of a block into a first-level buffer and
@@ -30,13 +30,13 @@ T load(const uint8_t* bytes) {
   return value;
 }
 
-// Where decoding of a block stands: the states of its lanes as they are stored, and the next word.
+// The state of decoding a block: its lanes' states as they are stored, and the next word.
 struct Cursor {
   alignas(64) std::array<std::byte, kMaxLanes * sizeof(uint64_t)> states;
   const uint8_t* next;
 };
 
-// Decodes `steps` steps, steps * lanes elements. `slots`: the table of Entry::Bits.
+// Decodes `steps` steps, steps * lanes elements. `slots` is the table of Entry::Bits.
 using DecodeSteps = void (*)(Cursor& cursor, const std::byte* slots, int prob_bits, int64_t steps, int8_t* out);
 
 template <class Form, class Entry, int kLanes>
@@ -81,16 +81,16 @@ DecodeSteps steps_for_lanes(int lanes) {
   return decode_steps<Form, Entry, 64>;
 }
 
-// A kernel of either op. The loop over steps is chosen once and called for each piece, so that nothing around it is
-// compiled for all forms (215 functions became 49).
+// A kernel of either op. The loop over steps is chosen once and called for each piece, so the code around it is not
+// compiled for every form (215 functions became 49).
 template <class Args>
 struct Body {
   Stream stream;
   DecodeSteps steps;
   bool narrow;
 
-  // Decodes the blocks of the rows piece by piece and hands each piece on: sink(first element within the rows,
-  // elements, count).
+  // Decodes the blocks of the rows piece by piece and calls sink(first element within the rows, elements, count) for
+  // each.
   template <class Sink>
   void decode_blocks(backends::Rows rows, std::byte* scratch, const Sink& sink) const {
     const Layout& layout = stream.layout;

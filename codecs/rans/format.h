@@ -1,9 +1,9 @@
-// The stored bytes of rans. Blocks of whole rows are independent; inside a block the elements, row after row, are dealt
+// The stored bytes of rans. Blocks of whole rows are independent. Inside a block the elements, row after row, are dealt
 // to `lanes` states: element i belongs to lane i mod lanes, and one step decodes one element of every lane. The last
 // step is filled up with the most frequent symbol.
 //
-//   alphabet       table    n symbols (u8, ascending as int8), then n frequencies - 1 (u16); sum of frequencies =
-//                  2^prob_bits
+//   alphabet       table    n symbols (u8, ascending as int8), then n frequencies - 1 (u16); the frequencies sum to
+//                           2^prob_bits
 //   block_offsets  index    blocks + 1 byte offsets (u64) into payload; the last is the end of the last block
 //   payload        payload  per block: lanes states (u32 or u64), then words in the order in which decoding takes them;
 //                           after the last block kPayloadPadding zero bytes, so that kernels may load whole vectors
@@ -26,7 +26,7 @@ enum SectionNumber { kAlphabet, kBlockOffsets, kPayload };
 inline constexpr int64_t kPayloadPadding = 128;
 inline constexpr int kMaxLanes = 64;
 
-// The setting `state`. State and word of each form: states live in [kLower, kLower << 8 * sizeof(Word)).
+// The setting `state` gives the types of state and word; states live in [kLower, kLower << 8 * sizeof(Word)).
 enum class StateForm : uint8_t { w16s32, w32s64, w8s32 };
 struct W16S32 {
   static constexpr StateForm kForm = StateForm::w16s32;
@@ -54,7 +54,7 @@ auto with_form(StateForm form, F f) {
   return f(W8S32{});
 }
 
-// What settings and shape say about the bytes.
+// The layout of the bytes, as settings and shape determine it.
 struct Layout {
   StateForm state = StateForm::w16s32;
   int prob_bits = 0;
@@ -77,10 +77,10 @@ inline Layout layout_of(datasets::Shape shape, const Settings& settings) {
   return layout;
 }
 
-// Every symbol of the section `alphabet` takes 3 bytes.
+// A symbol takes 3 bytes of the section `alphabet`.
 inline int symbols_of(std::span<const std::byte> alphabet) { return static_cast<int>(alphabet.size() / 3); }
 
-// There are 2^bucket_bits buckets: the least of 6, 7, 8 that has a bucket for every symbol.
+// There are 2^bucket_bits buckets; bucket_bits is the least of 6, 7, 8 that gives every symbol a bucket.
 inline int bucket_bits_of(int symbols) { return symbols <= 64 ? 6 : symbols <= 128 ? 7 : 8; }
 
 // Elements of one block; the last block may be shorter.

@@ -1,9 +1,9 @@
-// GPU kernels of rans: a group of lanes takes a block, a lane one state of it (two with 64 lanes, so that one chain of
-// dependent steps runs beside another). Eight steps make a round. Where rows are whole rounds, four elements of a lane
-// are multiplied at once by a copy of x in shared memory that is dealt to the lanes in the same way. Otherwise a step
-// is multiplied alone: the element sits in the low byte of its table entry and that of x in the low byte of a word. A
-// block of threads stays and takes one block of the format after the other, so that it builds its table once. States
-// are of 32 bits and words of 16 (state=w16s32).
+// GPU kernels of rans: a group of lanes decodes a block, and a lane has one state of it (two with 64 lanes, so that
+// their chains of dependent steps overlap). Eight steps make a round. Where rows are whole rounds, a lane multiplies
+// four elements at once with a copy of x in shared memory that is dealt to the lanes as the elements are. Otherwise
+// each step is multiplied by itself: the element sits in the low byte of its table entry, and that of x in the low byte
+// of a word. A thread block takes one block of the format after the other, so it builds its table once. States have 32
+// bits and words 16 (state=w16s32).
 #include <algorithm>
 
 #include "backends/gpu/products/requantise.h"
@@ -38,7 +38,7 @@ constexpr int kGroupOf = kLanes < kLargestGroup ? kLanes : kLargestGroup;
 template <int kLanes>
 using GroupOf = gpu::Lanes<kGroupOf<kLanes>>;
 
-// The states of a block, decoded round by round.
+// Decodes the states of a block round by round.
 template <int kLanes>
 class BlockDecoder {
  public:
@@ -65,7 +65,7 @@ class BlockDecoder {
     }
   }
 
-  // The lane's next kRoundSteps elements, each in the low byte. Past a block's end they are anything.
+  // The lane's next kRoundSteps elements, each in the low byte. After the block's end they are undefined.
   ECMV_GPU_DEVICE void decode_round(uint32_t (&values)[kRoundSteps]) {
     static_assert(kRoundSteps % kStates == 0);
     ECMV_GPU_UNROLL
@@ -88,7 +88,7 @@ class BlockDecoder {
   Words words_;
 };
 
-// Calls work(decoder, first row, end row) for each block of the format that is this group's.
+// Calls work(decoder, first row, end row) for each of this group's blocks of the format.
 template <int kLanes, class Work>
 ECMV_GPU_DEVICE void for_each_block(const RansStream& stream, const Work& work) {
   using Group = GroupOf<kLanes>;
@@ -107,7 +107,7 @@ ECMV_GPU_DEVICE void for_each_block(const RansStream& stream, const Work& work) 
   }
 }
 
-// The sums of a group that walks along rows: a step is one element a lane.
+// Sums up products for a group that walks along rows: a step is one element a lane.
 template <class Group>
 struct RowWalk {
   gpu::Pointer<const uint8_t> x;
@@ -140,7 +140,7 @@ struct RowWalk {
   }
 };
 
-// Word g of each `group` words: the elements of x that lane g multiplies in four steps.
+// Word g of each `group` words has the elements of x that lane g multiplies in four steps.
 ECMV_GPU_DEVICE void deal_x(gpu::Pointer<const uint8_t> x, int words, int group, gpu::Pointer<uint32_t> dealt) {
   for (int i = gpu::thread_index(); i < words; i += gpu::block_size()) {
     const gpu::Pointer<const uint8_t> first = x + (i / group * 4 * group + i % group);
@@ -207,18 +207,17 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
   });
 }
 
-// For matrices of rows without elements.
+// For matrices whose rows have no elements.
 ECMV_GPU_KERNEL void store_zeros(int64_t rows, gpu::Epilogue epilogue) {
   const int64_t row = gpu::block_index() * gpu::block_size() + gpu::thread_index();
   if (row < rows) epilogue.store(row, 0);
 }
 
-// Published runs on an H200: a matvec is fastest with 16 waves in all ten settings, a decode with 4 in the one
-// published.
+// On an H200 a matvec is fastest with 16 waves in all ten published settings, and the only published decode with 4.
 using modelling::ECMV_GPU_NAMESPACE::WavePolicy;
 constexpr WavePolicy kDecodePolicies[] = {{{"waves4"}, 4}}, kMatvecPolicies[] = {{{"waves16"}, 16}};
 
-// The size of the copy of x in shared memory, where there is one.
+// The size of the copy of x in shared memory; 0 where there is none.
 int dealt_x_bytes(const backends::CompressedView& matrix, const Layout& layout) {
   const int64_t cols = matrix.shape.cols;
   return cols <= kMostDealtX && cols % (kRoundSteps * std::min(layout.lanes, kLargestGroup)) == 0

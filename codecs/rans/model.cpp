@@ -1,6 +1,6 @@
-// Buckets are filled as in Vose's form of the alias method, in integers and in the order of the symbols, so that every
-// platform deals the slots alike. A symbol gives its highest ranks away first; what remains in its own bucket are the
-// ranks 0 .. split-1, for which rank = position.
+// Buckets are filled by Vose's form of the alias method, in integers and in the order of the symbols, so that every
+// platform deals the slots alike. A symbol gives its highest ranks away first. The ranks 0 .. split-1 remain in its own
+// bucket, and for these rank = position.
 #include "codecs/rans/model.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// SIMD kernels of rans for 16-bit words. Two engines that read the same bytes: bucket_registers (AVX-512, no table in
-// memory) and slot_table (everywhere). Both decode several blocks at once, see blocks-inl.h.
+// SIMD kernels of rans for 16-bit words. Two engines read the same bytes: bucket_registers (AVX-512, no table in
+// memory) and slot_table (every instruction set). Both decode several blocks at once, see blocks-inl.h.
 #include <string>
 
 #include "backends/kernel.h"

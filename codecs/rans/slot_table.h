@@ -1,5 +1,5 @@
-// The slots of a model expanded to a table, one entry each, for decoders that look slots up in memory. Up to 12 bits an
-// entry is 32 bits wide and the table (16 KiB) fits into every first-level cache.
+// A model's slots as a table, an entry each, for decoders that look slots up in memory. With up to 12 bits an entry has
+// 32 bits and the table (16 KiB) fits every first-level cache.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace ecmv::codecs::rans {
 
-// value (8) | frequency (12) << 8 | rank (12) << 20. A lone symbol has the frequency 4096, which does not fit: kernels
-// treat such matrices apart.
+// value (8) | frequency (12) << 8 | rank (12) << 20. A lone symbol's frequency of 4096 does not fit: kernels treat such
+// matrices separately.
 struct NarrowEntry {
   using Bits = uint32_t;
   static constexpr int kMaxProbBits = 12;

@@ -1,7 +1,7 @@
-// Engine for every instruction set: one 32-bit table entry for each slot (16 KiB), looked up by scalar loads; the
-// arithmetic on 16-bit halves of the states as in bucket_registers, 16 lanes (AVX2) or 8 a vector. Even and odd lanes
-// are looked up apart, so that nothing has to be permuted: an entry's fields are shifted into the even or the odd 16
-// bits and blended. Needs prob_bits <= 12 and at least 16 lanes. Per-target header.
+// Engine for every instruction set: scalar loads look up one 32-bit table entry for each slot (16 KiB). Arithmetic
+// works on 16-bit halves of the states as in bucket_registers, 16 lanes (AVX2) or 8 a vector. Even and odd lanes are
+// looked up separately, so nothing has to be permuted: an entry's fields are shifted into the even or the odd 16 bits
+// and blended. Needs prob_bits <= 12 and at least 16 lanes. Per-target header.
 #if defined(ECMV_CODECS_RANS_SLOT_TABLE_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_CODECS_RANS_SLOT_TABLE_SIMD_INL_H_
 #undef ECMV_CODECS_RANS_SLOT_TABLE_SIMD_INL_H_
@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace ecmv::codecs::rans::HWY_NAMESPACE {
 
-// For each mask of eight lanes: the byte shuffle that moves the first words of a vector into the lanes of the mask.
+// Byte shuffles for each mask of eight lanes: they move the first words of a vector into the lanes of the mask.
 struct alignas(64) ExpandTable {
   uint8_t bytes[256][16];
   constexpr ExpandTable() : bytes() {
@@ -78,7 +78,7 @@ class SlotTableSimd {
     const hn::Rebind<uint8_t, D16> d8;
     hn::Vec<D32> even, odd;
     LookUp(low, even, odd);
-    // f and rank shifted up to 16 bits: entry fields of 12 bits, see NarrowEntry.
+    // f and rank, shifted up to 16 bits from the entry's fields of 12, see NarrowEntry.
     const V value = hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(odd)), hn::BitCast(d16, even));
     const V raw_f = hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<12>(odd)), hn::BitCast(d16, hn::ShiftRight<4>(even)));
     const V rank = hn::OddEven(hn::BitCast(d16, hn::ShiftRight<4>(odd)), hn::BitCast(d16, hn::ShiftRight<20>(even)));
@@ -87,7 +87,7 @@ class SlotTableSimd {
 
     const V addend = hn::Add(hn::MulHigh(f, hn::AndNot(slot_mask, low)), rank);
     const V new_low = hn::Add(hn::Mul(f, high), addend);
-    // high - 1 + carry, compared with and corrected by -1: an unsigned comparison for less costs more.
+    // This is high - 1 + carry, compared with -1 and corrected by -1 below: an unsigned comparison for less costs more.
     const V no_carry = hn::VecFromMask(d16, hn::Eq(hn::Max(new_low, addend), new_low));
     const V minus_one = hn::Set(d16, 0xFFFF);
     const V high_less_one = hn::Add(hn::MulHigh(f, high), no_carry);
@@ -97,9 +97,9 @@ class SlotTableSimd {
     low = hn::IfThenElse(refill, words, new_low);
   }
 
-  // Table entries of the even and of the odd lanes. Sixteen scalar loads of which every index is cut out of a 64-bit
-  // register: a gather of eight costs more on Zen 4 (AVX2: 1.74 against 1.92 G elements/s), going through memory too
-  // (1.68).
+  // Looks up the entries of the even and of the odd lanes by sixteen scalar loads, whose indices are cut out of 64-bit
+  // registers. On Zen 4 a gather of eight is slower (AVX2: 1.74 against 1.92 G elements/s), and so is going through
+  // memory (1.68).
   HWY_INLINE void LookUp(V low, hn::Vec<D32>& even, hn::Vec<D32>& odd) const {
     const D32 d32;
     const uint32_t mask = (1u << prob_bits_) - 1;
@@ -131,7 +131,7 @@ class SlotTableSimd {
     }
   }
 
-  // The next words, in lane order, in the lanes of the mask.
+  // Puts the next words, in lane order, into the lanes of the mask.
   static HWY_INLINE V RefillWords(hn::Mask<D16> refill, const uint8_t*& next) {
     if constexpr (HWY_TARGET <= HWY_AVX3_DL && HWY_ARCH_X86) {
       const V words = hn::LoadExpand(refill, d16, reinterpret_cast<const uint16_t*>(next));

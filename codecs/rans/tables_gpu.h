@@ -1,8 +1,8 @@
 // The model of rans on a GPU: every thread block deals the slots for itself. The alias method looks sequential, but its
-// result has a closed form: "small" symbols lack some of a bucket's size and "large" ones have some to spare, both in
-// ascending order; a small one is filled by the first large one whose predecessors and itself have spared at least what
-// all smalls before it lacked, and a large one runs dry at the first small one that asks for more than was spared so
-// far; the next large one then fills it. So a thread deals a bucket with two passes over the frequencies.
+// result has a closed form. "Small" symbols lack some of a bucket's size and "large" ones have some to spare, both in
+// ascending order. The first large symbol that, with its predecessors, has spared at least what all smalls before a
+// small one lacked fills that small one. A large one runs dry at the first small one that asks for more than was spared
+// so far; the next large one then fills it. So a thread deals a bucket with two passes over the frequencies.
 #pragma once
 
 #include <string>
@@ -25,8 +25,8 @@ inline StoredModel stored_model(const CompressedView& compressed, const Layout& 
   return {alphabet.data(), symbols, bucket_bits_of(symbols), layout.prob_bits};
 }
 
-// The dealt model in shared memory: a symbol is value | frequency << 8, a bucket bias | alias << 16 | split << (16 +
-// bucket_bits), where a bucket of one symbol has split 0 and is its own alias.
+// The dealt model in shared memory. A symbol is value | frequency << 8. A bucket is bias | alias << 16 | split << (16 +
+// bucket_bits); with one symbol its split is 0 and its alias is itself.
 struct DealtModel {
   static constexpr int64_t kSharedBytes = 2 * 256 * 4;
   gpu::Pointer<uint32_t> symbols, buckets;
@@ -51,13 +51,13 @@ struct DealtModel {
     const auto surplus = [&](int s) { return static_cast<int32_t>(symbols[s] >> 8) - size; };
     const int32_t own = surplus(bucket);
     const bool is_small = own < 0;
-    int32_t before = 0;  // what those of its kind before it lack or spare
+    int32_t before = 0;  // the lack or surplus of all symbols of its kind before it
     for (int s = 0; s < bucket; ++s) {
       const int32_t other = surplus(s);
       before += (other < 0) == is_small ? (is_small ? -other : other) : 0;
     }
-    // Whom it meets: the first of the other kind at which the sum over that kind gets there; large ones have to be
-    // outdone. Loops without exits, because their loads then overlap.
+    // Finds the partner: the first symbol of the other kind at which that kind's sum reaches this one's; for a large
+    // symbol it must exceed it. The loops have no early exits, so their loads overlap.
     const int32_t enough = is_small ? before : before + own + 1;
     int32_t sum = 0, met_sum = 0, next_surplus = 0;
     int met = count, next = count;
@@ -79,7 +79,7 @@ struct DealtModel {
     if (is_small) {
       split = own + size;
       alias = met;
-      bias = met_sum - before;  // of the giver are left `size` + bias + own; less the split
+      bias = met_sum - before;  // the giver has `size` + bias + own left; less the split
     } else if (met < count) {
       split = size + enough - 1 - met_sum;
       alias = next;
@@ -90,7 +90,7 @@ struct DealtModel {
   }
 };
 
-// What a slot says: the low byte of `value` is the element, the others are anything.
+// A slot's meaning. The low byte of `value` is the element; its other bytes are undefined.
 struct FoundSlot {
   uint32_t value, frequency, rank;
 };

@@ -1,4 +1,4 @@
-// What only rans can claim: how slots are dealt, exact bytes, stored size against the entropy, kernels over all lanes.
+// Claims about rans alone: how slots are dealt, exact bytes, stored size against the entropy, kernels over all lanes.
 #include <algorithm>
 #include <cmath>
 #include <random>

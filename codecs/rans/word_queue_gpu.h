@@ -1,8 +1,8 @@
-// The words of one block on a GPU, taken by the lanes of a group in lane order. A ring of four chunks in shared memory,
-// 16 bytes a lane and chunk, is filled by asynchronous copies: while one chunk is used and the next one is there, two
-// are on their way. The first chunk is repeated after the last one, so that a lane's place needs no wrapping. The lanes
-// that need a word find theirs by ballot and prefix count. Bytes past a block are copied like its own and never taken
-// by a lane whose element counts, so that nothing asks where a block ends.
+// The words of one block on a GPU, taken by the lanes of a group in lane order. Asynchronous copies fill a ring of four
+// chunks in shared memory, 16 bytes a lane and chunk: while one chunk is used and the next one is there, two are on
+// their way. The first chunk is repeated after the last one, so a lane's place needs no wrapping. Lanes that need a
+// word find theirs by ballot and prefix count. Bytes past a block are copied as well, but no lane whose element counts
+// takes one, so nothing asks where a block ends.
 #pragma once
 
 #include "backends/gpu/async_copy.h"
@@ -22,11 +22,11 @@ class WordQueue {
   using Word = W16S32::Word;
   using State = W16S32::State;
 
-  // Steps of the group between two calls of `advance`: they take a chunk at most.
+  // Steps of the group between two calls of `advance`; together they take at most a chunk.
   static constexpr int kAdvanceSteps = kCopyBytes / sizeof(Word);
 
-  // `ring`: where in shared memory the group's ring begins, kRingBytesOfLane bytes for each of its lanes. `begin`: the
-  // first word, in bytes from the start of payload.
+  // `ring` is where the group's ring begins in shared memory, with kRingBytesOfLane bytes for each lane. `begin` is the
+  // first word's place, in bytes from the start of payload.
   ECMV_GPU_DEVICE WordQueue(int ring, gpu::Pointer<const std::byte> payload, int64_t payload_bytes, int64_t begin)
       : ring_(ring),
         payload_(payload),
@@ -41,7 +41,7 @@ class WordQueue {
     Group::sync();
   }
 
-  // Brings the states that fell below the lower bound back, lane after lane.
+  // Lifts the states that fell below the lower bound, lane after lane.
   ECMV_GPU_DEVICE void refill(State& x) {
     const bool need = x < W16S32::kLower;
     const typename Group::Mask mask = Group::ballot(need);
@@ -50,7 +50,7 @@ class WordQueue {
     cursor_ += gpu::popcount(mask);
   }
 
-  // After every kAdvanceSteps steps.
+  // Call this after every kAdvanceSteps steps.
   ECMV_GPU_DEVICE void advance() {
     if (cursor_ < chunk_end_) return;
     if (next_slot_ == kRingChunks - 1) {  // the last chunk has been used; its successor is the first one's double

@@ -1,5 +1,5 @@
-// rans_byte_planes: entropy coding for the speed of a memory bus. Settings, the checked reference decoder and the size
-// bound; the encoder is in encode.cpp, the layout in format.h, the choice of a model in model.cpp.
+// rans_byte_planes: entropy coding for the speed of a memory bus. This file has the settings, the checked reference
+// decoder and the size bound; encode.cpp has the encoder, format.h the layout, model.cpp the choice of a model.
 #include "codecs/codec.h"
 
 #include "codecs/rans_byte_planes/decode_block.h"
@@ -12,8 +12,8 @@ Layout layout_of(datasets::Shape shape, datasets::ElementType type, const Settin
   Layout layout{.rows = shape.rows, .cols = shape.cols};
   if (shape.elements() == 0) return layout;
   int64_t elements = settings.integer("block_elements");
-  // 1 KiB of states a block is 0.002 bits an element at 4 Mi elements; 8 blocks are work for 8 threads. A block
-  // of bf16 has an empty head, too: 0.012 bits at 1 Mi elements, of 10.6 bits that an element takes.
+  // 1 KiB of states a block is 0.002 bits an element at 4 Mi elements, and 8 blocks are work for 8 threads. A block of
+  // bf16 also has an empty head: at 1 Mi elements that makes 0.012 of the 10.6 bits that an element takes.
   const int64_t most = int64_t{1} << (type == datasets::ElementType::bf16 ? 20 : 22);
   if (elements == 0) elements = std::clamp(shape.elements() / 8, int64_t{1} << 18, most);
   layout.rows_per_block = std::min(shape.rows, std::max<int64_t>(1, elements / shape.cols));
@@ -33,7 +33,7 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   return "";
 }
 
-// The lengths and tables that kernels rely on without looking.
+// Checks the lengths and tables that kernels rely on unseen.
 void check_sections(const CompressedView& compressed, const Layout& layout) {
   const bool floats = compressed.type == datasets::ElementType::bf16;
   if (compressed.sections.size() != size_t(kSectionCount + (floats ? 1 : 0)))
@@ -68,7 +68,7 @@ void check_sections(const CompressedView& compressed, const Layout& layout) {
           model.symbol[first_of_run(model.form.runs, slot)] != symbol)
         throw MalformedStream("A slot of a rans_byte_planes model lies outside its symbol.");
     }
-    // A value may be looked up with the class bits of its neighbours in place, too.
+    // Kernels may look a value up with its neighbours' class bits still in the index.
     for (int position = 0; position < model.form.values; ++position) {
       const int known =
           class_mask(model.form.values, position) | raw_mask(model.form.values, model.form.raw_bits, position);
@@ -96,7 +96,7 @@ void check_sections(const CompressedView& compressed, const Layout& layout) {
     throw MalformedStream("The index of a rans_byte_planes matrix does not end where its sections end.");
 }
 
-// The coded bytes: elements of int8, or exponents.
+// The coded bytes: int8 elements or exponents.
 void decode_bytes(const CompressedView& compressed, const Layout& layout, std::span<int8_t> out) {
   const Sections sections(compressed);
   if (sections.header.models == 0) {
@@ -117,7 +117,7 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   join(exponents.data(), StoredMatrix(compressed).fractions, static_cast<int64_t>(exponents.size()), out.data());
 }
 
-// What grows larger than the matrix is stored as it is. The shape is that of bytes.
+// A matrix that would grow is stored as it is. The shape is in bytes.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings&) {
   return shape.elements() + static_cast<int64_t>(sizeof(Header)) + kFractionPadding;
 }

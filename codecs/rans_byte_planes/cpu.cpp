@@ -1,4 +1,4 @@
-// Portable kernels of rans_byte_planes: a block decoded in plain loops, to memory or to scratch and multiplied there.
+// Portable kernels of rans_byte_planes: plain loops decode a block to memory, or to scratch, where it is multiplied.
 #include "backends/cpu/products/dense_matmul.h"
 #include "backends/cpu/products/piece_product.h"
 #include "backends/kernel.h"
@@ -26,7 +26,7 @@ struct Decode {
   }
 };
 
-// visit(first row, rows, their elements or exponents) block after block, decoded to `scratch` where they are coded.
+// Calls visit(first row, rows, their elements or exponents) for block after block; coded ones are decoded to `scratch`.
 template <class Visit>
 void for_each_block(const StoredMatrix& matrix, const Layout& layout, backends::Rows all, std::byte* scratch,
                     const Visit& visit) {

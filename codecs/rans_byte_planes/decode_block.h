@@ -1,4 +1,4 @@
-// One block decoded in plain loops, checked or unchecked: the reference and the portable kernels differ only in that.
+// Decodes one block in plain loops, checked or unchecked: reference and portable kernels differ only in that.
 #pragma once
 
 #include <cstring>
@@ -38,7 +38,7 @@ struct StoredMatrix {
   }
 };
 
-// What blocks are decoded with. Models are copied because they are not aligned in their section.
+// Tables for decoding blocks. Models are copied because they are not aligned in their section.
 struct Sections {
   Header header;
   Model models[kMaxModels];
@@ -83,8 +83,9 @@ struct Sections {
     std::memcpy(&value, head + bit / 8, sizeof value);
     return ~(value >> bit % 8) << (32 - width) == 0;
   }
-  // Calls use(exception) for the exceptions of a block in order: as many as fit into the head, which is kHeadBytes long
-  // and padded like the section, then those of the section. An entry of ones ends a head early.
+  // Calls use(exception) for the exceptions of a block in order: first as many as fit into the head, which is
+  // kHeadBytes long and padded like the section, then the block's exceptions in the section. An entry of ones ends a
+  // head early.
   template <class F>
   void each_exception(const std::byte* head, BlockIndex here, BlockIndex next, F&& use) const {
     const uint64_t in_head = 8 * kHeadBytes / (header.gap_bits + header.delta_bits);
@@ -94,14 +95,14 @@ struct Sections {
     }
     for (uint64_t n = here.exceptions; n < next.exceptions; ++n) use(exception(exceptions, n));
   }
-  // Elements of a block that model 0 codes.
+  // The number of a block's elements that model 0 codes.
   int64_t first_elements(const Layout& layout, int64_t block_number) const {
     const int64_t rows = layout.block_rows(block_number);
     return (header.models == 1 ? rows : rows * header.first_share / 256) * layout.cols;
   }
 };
 
-// Elements of bf16, to any address.
+// Stores elements of bf16 at any address.
 inline void join(const int8_t* exponents, const uint8_t* fractions, int64_t count, std::byte* out) {
   for (int64_t i = 0; i < count; ++i) {
     const uint16_t element = bf16_of(exponents[i], fractions[i]);
@@ -109,7 +110,7 @@ inline void join(const int8_t* exponents, const uint8_t* fractions, int64_t coun
   }
 }
 
-// Decodes a block to `out`, row-major. kChecked: throws MalformedStream where the stream ends early or is left over.
+// Decodes a block to `out`, row-major. kChecked: throws MalformedStream if the stream ends early or is not used up.
 template <bool kChecked>
 void decode_block(const Sections& sections, const Layout& layout, int64_t number, int8_t* out) {
   const BlockIndex here = sections.block(number), next = sections.block(number + 1);

@@ -1,6 +1,5 @@
-// What exceptions may add to a decoded element. An entry names one delta of a short list, and other deltas are sums of
-// entries: a short list makes every entry shorter, and the encoder picks the symbols it repairs so that the list
-// suffices.
+// Deltas that exceptions add to decoded elements. An entry names one delta of a short list; other deltas are sums of
+// entries. A short list makes every entry shorter, and the encoder repairs with symbols that this list suffices for.
 #pragma once
 
 #include <array>
@@ -83,7 +82,7 @@ class DeltaCost {
     const DeltaSums sums(numbered);
     int bits = 1;
     while ((size_t{1} << bits) < numbered.size()) ++bits;
-    // What no sum reaches makes the list longer for all.
+    // A delta that no sum reaches makes the list longer for all.
     for (int delta = -kMaxDelta; delta <= kMaxDelta; ++delta)
       cost_[delta + kMaxDelta] = sums.count(delta) < 0 ? 64 * kBit : sums.count(delta) * (kGapCost + bits * kBit);
   }

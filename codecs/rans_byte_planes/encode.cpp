@@ -1,6 +1,9 @@
-// Encoder of rans_byte_planes. 1. choose forms from the histogram; 2. count symbols and make the models; 3. turn every
-// block into symbols, raw bits and exceptions, front to back; 4. pack the exceptions; 5. code the symbols back to
-// front, because rANS is a stack.
+// The encoder of rans_byte_planes
+//   1. chooses forms from the histogram,
+//   2. counts symbols and makes the models,
+//   3. turns every block into symbols, raw bits and exceptions, front to back,
+//   4. packs the exceptions,
+//   5. codes the symbols back to front, because rANS is a stack.
 #include "codecs/rans_byte_planes/encode.h"
 
 #include <algorithm>
@@ -37,8 +40,8 @@ std::vector<Part> parts_of(const Layout& layout, const Header& header, int64_t b
 
 constexpr int64_t kCostOfByte = int64_t{8} << 16;  // costs are in 2^-16 of a bit
 
-// How elements become symbols: forms and models of the parts, and what replaces values without a symbol. Counts the
-// symbols of the matrix twice, the second time with what replaces others.
+// The mapping of elements to symbols: forms and models of the parts, and substitutes for values without a symbol. It
+// counts the symbols of the matrix twice, the second time with the substitutes.
 class Coding {
  public:
   Coding(std::span<const int8_t> elements, const Layout& layout, const Header& header, const Choice& choice)
@@ -53,7 +56,7 @@ class Coding {
   const std::vector<Model>& models() const { return models_; }
   Form form(int model) const { return forms_[model]; }
   int64_t cost(int model, int symbol) const { return cost_[model][symbol]; }  // in 2^-16 of a bit
-  // The raw bits of a value, as place() puts them.
+  // A value's raw bits, as place() puts them.
   int raw_places(int model, int position, int value) const { return codes_[model][position].raw_places[value + 128]; }
 
   // The symbols of one step; -1 where a value has no class. Elements past the part count as class 0.
@@ -66,7 +69,7 @@ class Coding {
     }
   }
 
-  // The symbol that stands for values that have none; what it gets wrong becomes exceptions.
+  // The symbol for values that have none of their own. Exceptions repair what it gets wrong.
   int replace(const Part& part, int64_t at, std::vector<std::pair<int64_t, int>>& found) const {
     const Tuple tuple = tuple_at(part, at);
     const int symbol = cover(part.model, tuple, deltas_).first;
@@ -77,7 +80,7 @@ class Coding {
   }
 
  private:
-  // How one model codes an element value at a position of the symbol; index value + 128.
+  // How one model codes an element value at a position of the symbol; the index is value + 128.
   struct ValueCode {
     std::array<int16_t, 256> class_bits;  // in place; -1: no class
     std::array<uint8_t, 256> raw_places;  // as place() puts them
@@ -94,7 +97,7 @@ class Coding {
     return codes;
   }
 
-  // Elements that one symbol codes; at the end of a part not all of them exist.
+  // The elements that one symbol codes. At the end of a part not all of them exist.
   struct Tuple {
     int values[3] = {};
     bool exists[3] = {};
@@ -121,7 +124,7 @@ class Coding {
       update_costs(static_cast<int>(m));
     }
     choose_deltas(counts);
-    // Once more, now with the tuples that stand for others counted as often as they will be coded.
+    // Counts once more, now with the tuples that replace others as often as they will be coded.
     for (size_t m = 0; m < forms.size(); ++m) {
       std::array<uint64_t, 64> coded = counts[m];
       for (int s = 0; s < 64; ++s)
@@ -140,7 +143,7 @@ class Coding {
                                                  : log2_fixed(kSlots) - log2_fixed(models_[m].frequency[s]);
   }
 
-  // The deltas that make the symbols without a slot cheapest to replace.
+  // The deltas that make it cheapest to replace the symbols without a slot.
   void choose_deltas(const std::vector<std::array<uint64_t, 64>>& counts) {
     double best = 0;
     for (const DeltaCost& candidate : DeltaCost::candidates()) {
@@ -154,7 +157,7 @@ class Coding {
     }
   }
 
-  // Values that a symbol would stand for, with all raw bits 0.
+  // The values of a symbol, with all raw bits 0.
   Tuple tuple_of(int model, int symbol) const {
     Tuple tuple;
     for (int i = 0; i < forms_[model].values; ++i)
@@ -174,7 +177,7 @@ class Coding {
     return tuple.exists[i] ? tuple.values[i] - models_[model].value[i][index] : 0;
   }
 
-  // The cheapest symbol for a tuple without one of its own: its bits and its exceptions' bits.
+  // The cheapest symbol for a tuple that has none: its own bits and its exceptions' bits.
   std::pair<int, int64_t> cover(int model, const Tuple& tuple, const DeltaCost& deltas) const {
     int best = -1;
     int64_t best_cost = 0;
@@ -201,7 +204,7 @@ class Coding {
 
 class Encoder {
  public:
-  // `heads`: the first exceptions of a block stand in its head.
+  // `heads`: a block's first exceptions go into its head.
   Encoder(std::span<const int8_t> elements, const Layout& layout, bool heads, const Choice& choice)
       : elements_(elements),
         layout_(layout),
@@ -237,7 +240,7 @@ class Encoder {
     std::vector<std::byte> tables(sizeof(Header) + models.size() * sizeof(Model));
     std::memcpy(tables.data(), &header_, sizeof header_);
     if (!models.empty()) std::memcpy(tables.data() + sizeof header_, models.data(), models.size() * sizeof(Model));
-    // What filler takes of the states is what it does not find in the stream.
+    // Filler takes from the states whatever it does not find in the stream.
     const int64_t filler = filler_cost_ / kCostOfByte,
                   in_stream = std::min(filler, static_cast<int64_t>(stream_.size()));
     stream_.resize(stream_.size() + kStreamPadding, 0);
@@ -305,7 +308,7 @@ class Encoder {
     }
   }
 
-  // What a block becomes before its symbols are coded.
+  // A block before its symbols are coded.
   struct Scanned {
     std::vector<uint8_t> symbols[kMaxModels];
     size_t first_exception = 0, end_exception = 0;
@@ -323,8 +326,8 @@ class Encoder {
     scanned_.push_back(std::move(scanned));
   }
 
-  // The decoder ends in the states that this begins with. 256 + byte instead of 256 costs 0.6 bits a state and
-  // stores 8.
+  // The decoder ends in the states that encoding begins with. Beginning with 256 + byte instead of 256 costs 0.6 bits a
+  // state and stores 8.
   void encode_block(const Scanned& scanned, const std::vector<std::byte>& head) {
     const std::vector<Model>& models = coding_.models();
     const std::vector<uint8_t>(&symbols)[kMaxModels] = scanned.symbols;
@@ -371,7 +374,7 @@ CompressedMatrix store_raw(datasets::MatrixView matrix, std::span<const int8_t> 
   return out;
 }
 
-// `bytes`: the coded part of the matrix, one an element.
+// `bytes` is the coded part of the matrix, one byte an element.
 CompressedMatrix encode_bytes(datasets::MatrixView matrix, std::span<const int8_t> bytes, const Settings& settings) {
   const Layout layout = layout_of(matrix.shape, matrix.type, settings);
   const std::string& prob_bits = settings.text("prob_bits");
@@ -384,7 +387,7 @@ CompressedMatrix encode_bytes(datasets::MatrixView matrix, std::span<const int8_
                                 .excess_per_mille = settings.integer("excess"),
                                 .block_elements = layout.rows_per_block * matrix.shape.cols};
   const modelling::Histogram histogram = modelling::histogram(bytes);
-  // Forms are chosen by estimates; where the bytes miss the limit, they are chosen again under a corrected one.
+  // Estimates choose the forms. If the bytes miss the limit, forms are chosen again under a corrected limit.
   const double limit = size_limit(histogram, constraints.excess_per_mille);
   const double elements = static_cast<double>(matrix.shape.elements());
   const CompressedMatrix raw = store_raw(matrix, bytes, settings);
@@ -400,7 +403,8 @@ CompressedMatrix encode_bytes(datasets::MatrixView matrix, std::span<const int8_
     Encoder(bytes, layout, matrix.type == datasets::ElementType::i8, choice).run(out);
     const double bits = 8.0 * static_cast<double>(out.stored_bytes()) / elements;
     const bool fits = bits <= limit;
-    // Within the limit the fastest, otherwise the smallest. Small or unruly matrices can come out larger than they are.
+    // Takes the fastest within the limit, otherwise the smallest. Small or unruly matrices can come out larger than
+    // they are.
     if (out.stored_bytes() < raw.stored_bytes() &&
         (fits ? !within || choice.cycles < best_cycles : !within && out.stored_bytes() < best.stored_bytes())) {
       best = std::move(out);

@@ -6,7 +6,7 @@
 
 namespace ecmv::codecs::rans_byte_planes {
 
-// Deterministic; an i8 or bf16 matrix of any shape. What would come out larger than the matrix is stored as it is.
+// Deterministic. Takes an i8 or bf16 matrix of any shape; a matrix that would grow is stored as it is.
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings);
 
 }  // namespace ecmv::codecs::rans_byte_planes

@@ -1,8 +1,8 @@
-// The stored bytes of rans_byte_planes, shared by encoder, reference and kernels. A symbol names the classes of 1, 2 or
-// 3 neighbouring vectors of 64 elements; which element of its class is meant stands in raw bits. Symbols are coded by
-// 512 interleaved rANS states of 16 bits (M = L = 256, bytes), kept as a plane of high bytes and a plane of low bytes.
-// The exponents of bf16 matrices are coded so, as a matrix of int8; signs and mantissas are stored beside them.
-// The drawing is in README.md.
+// The stored bytes of rans_byte_planes, shared by encoder, reference and kernels. A symbol names the classes of
+// elements at the same lane of 1, 2 or 3 neighbouring vectors of 64; raw bits tell which element of its class is meant.
+// 512 interleaved rANS states of 16 bits (M = L = 256, bytes) code the symbols, kept as a plane of high bytes and a
+// plane of low bytes. Of a bf16 matrix the exponents are coded, as a matrix of int8, and signs and mantissas are stored
+// beside them. README.md has a drawing.
 #pragma once
 
 #include <algorithm>
@@ -26,16 +26,16 @@ inline constexpr int kHeadBytes = kFormatLanes;  // the first exceptions of a bl
 inline constexpr int kStreamPadding = 64;        // a kernel loads 64 bytes and uses what a step consumes
 
 enum SectionNumber { kTables, kIndex, kStates, kStream, kRaw, kExceptions, kElements, kSectionCount };
-// bf16 has one more: a byte of each element's mantissa and, lowest, sign.
+// bf16 has one section more: a byte for each element's mantissa and, lowest, sign.
 inline constexpr int kFractions = kSectionCount;
 inline constexpr int kFractionPadding = 64;  // a kernel loads 64 bytes from any element on
 
-// Slots that are known to hold the same symbol, so that fewer operations find it: 2i and 2i + 1 (all frequencies are
-// even: 7 probability bits), or 4i .. 4i + 3 of the first kFourSlots.
+// Runs of slots that hold the same symbol, so that fewer operations find it: 2i and 2i + 1 (all frequencies are even: 7
+// probability bits), or 4i .. 4i + 3 of the first kFourSlots.
 enum Runs : uint8_t { kAnyRuns, kTwos, kFours, kRunsCount };
 inline constexpr int kFourSlots = 192;
 
-// Values a symbol, raw bits a value.
+// Values of a symbol, raw bits of a value.
 struct Form {
   uint8_t values = 1;
   uint8_t raw_bits = 0;
@@ -49,7 +49,7 @@ constexpr int first_of_run(int runs, int slot) {
   return runs == kTwos ? slot & ~1 : runs == kFours && slot < kFourSlots ? slot & ~3 : slot;
 }
 
-// What a kernel looks up, stored ready for use.
+// A kernel's tables, stored ready for use.
 struct Model {
   Form form;
   uint8_t unused[60];
@@ -72,7 +72,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 576);
 
-// Where a block's parts begin; one entry more than there are blocks.
+// The beginnings of a block's parts. There is one entry more than there are blocks.
 struct BlockIndex {
   uint64_t stream;  // bytes
   uint64_t raw;     // bytes
@@ -80,7 +80,7 @@ struct BlockIndex {
       exceptions;  // entries of gap_bits + delta_bits bits, packed from the lowest bit up, after those of the heads
 };
 
-// Bits of a symbol that name the class of one value.
+// Bits of a symbol that name one value's class.
 constexpr int class_bits(int values) { return values == 1 ? 6 : values == 2 ? 3 : 2; }
 constexpr int class_mask(int values, int position) {
   return ((1 << class_bits(values)) - 1) << (class_bits(values) * position);
@@ -93,9 +93,9 @@ constexpr int64_t round_elements(int values) { return int64_t{kFormatLanes} * va
 constexpr int64_t raw_bytes_per_lane(Form form) { return int64_t{form.values} * form.raw_bits; }  // of a round: 8 steps
 constexpr int64_t round_raw_bytes(Form form) { return raw_bytes_per_lane(form) * kGroup; }
 
-// A value is looked up by the symbol's class bits where they stand and by raw bits in other places of the same index
-// byte. A piece says where these raw bits come from: vector `vector` of the round's raw bytes, shifted right by `shift`
-// (left if negative), under `mask`. Chosen so that most raw bits need neither a shift nor a second vector.
+// An index byte for a value has the symbol's class bits where they are, and raw bits in the byte's other places. A
+// piece says where these raw bits come from: vector `vector` of the round's raw bytes, shifted right by `shift` (left
+// if negative), under `mask`. The places are chosen so that most raw bits need neither a shift nor a second vector.
 struct Piece {
   int8_t vector = 0;
   int8_t shift = 0;
@@ -153,7 +153,7 @@ constexpr int raw_mask(int values, int raw_bits, int position) {
   return mask;
 }
 
-// The bits of `value` put into the places of `mask`, and back.
+// Puts the bits of `value` into the places of `mask`, and back.
 constexpr int deposit(int value, int mask) {
   int out = 0;
   for (int bit = 0; mask != 0; mask &= mask - 1, ++bit)
@@ -167,8 +167,8 @@ constexpr int extract(int value, int mask) {
   return out;
 }
 
-// A bf16 as the int8 that is coded, its exponent - 128, and the byte beside it: the exponent above this byte is the
-// element turned by one bit, which costs a kernel one operation for 32 elements.
+// A bf16 as the int8 that is coded, its exponent - 128, and the byte beside it. With the exponent above this byte it is
+// the element turned by one bit, which costs a kernel one operation for 32 elements.
 constexpr int8_t coded_exponent(uint16_t element) { return static_cast<int8_t>((element >> 7 & 255) - 128); }
 constexpr uint8_t fraction(uint16_t element) { return static_cast<uint8_t>(element << 1 | element >> 15); }
 constexpr uint16_t bf16_of(int8_t exponent, uint8_t fraction) {

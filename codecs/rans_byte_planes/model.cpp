@@ -1,5 +1,5 @@
-// Choice of forms and frequencies. Costs are integers (bits in units of 2^-16) or exactly rounded products, so that
-// every platform decides alike.
+// Chooses forms and frequencies. Costs are integers (bits in units of 2^-16) or exactly rounded products, so that every
+// platform decides alike.
 #include "codecs/rans_byte_planes/model.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@ namespace ecmv::codecs::rans_byte_planes {
 namespace {
 
 constexpr int64_t kBit = 1 << 16;
-// An exception: about 12 bits of its own and the symbol that stands in its place. With 16 the pairs of sigma 4 are 0.02
-// % smaller, but have 40 % more exceptions, which cost the product time.
+// An exception's cost: about 12 bits of its own, and the symbol that replaces the true one. At 16 the pairs of sigma 4
+// are 0.02 % smaller but have 40 % more exceptions, which cost the product time.
 constexpr int64_t kExceptionCost = 17 * kBit;
 
 const std::array<int64_t, kSlots + 1>& log_table() {
@@ -23,7 +23,7 @@ const std::array<int64_t, kSlots + 1>& log_table() {
   return table;
 }
 
-// Bits of 2^-16 that the classes of 2^raw_bits neighbours in `order` take, without the raw bits.
+// Cost, in 2^-16 of a bit, of the classes of 2^raw_bits neighbours in `order`, without the raw bits.
 double class_cost(const modelling::Histogram& histogram, const std::array<uint8_t, 256>& order, int raw_bits) {
   double cost = 0;
   for (int first = 0; first < 256; first += 1 << raw_bits) {
@@ -34,9 +34,9 @@ double class_cost(const modelling::Histogram& histogram, const std::array<uint8_
   return cost;
 }
 
-// Values by falling count, or 0, -1, 1, -2, 2.. where that costs no more than 0.0005 bits an element: then the members
-// of a class, put in order of value, have the same distances from those of any other class, and exceptions need few
-// different deltas. By count alone the chance order of v and -v makes these distances irregular.
+// Ranks values by falling count, or as 0, -1, 1, -2, 2.. if that costs no more than 0.0005 bits an element: then the
+// members of a class, put in order of value, have the same distances from the members of any other class, and
+// exceptions need few different deltas. By count alone the chance order of v and -v makes these distances irregular.
 std::array<uint8_t, 256> ranking(const modelling::Histogram& histogram, int raw_bits) {
   std::array<uint8_t, 256> order, folded;
   std::iota(order.begin(), order.end(), uint8_t{0});
@@ -55,7 +55,7 @@ std::array<uint8_t, 256> ranking(const modelling::Histogram& histogram, int raw_
   return order;
 }
 
-// Frequencies with sum `slots` for the first `kept` of the symbols in `order`; the rest 0. Starts near c * slots /
+// Frequencies with the sum `slots` for the first `kept` symbols in `order`; the rest get 0. It starts near c * slots /
 // total and exchanges single slots by greatest gain.
 std::array<int, 64> normalise(const std::array<uint64_t, 64>& counts, const std::array<int, 64>& order, int kept,
                               int slots, int cap) {
@@ -122,14 +122,14 @@ Frequencies best_list(const std::array<uint64_t, 64>& counts, const Order& order
     Frequencies some{.f = normalise(counts, order, kept, slots, cap), .kept = kept};
     some.cost = cost_of(counts, order, some, slots);
     if (kept == used || some.cost < best.cost) best = some;
-    // What is left out only grows from here on; once it alone costs more than everything, no shorter list wins.
+    // From here on the part left out only grows; once it alone costs more than everything, no shorter list wins.
     if (some.cost > 2 * best.cost) break;
   }
   return best;
 }
 
-// The same with the most frequent symbols in the first kFourSlots slots, in steps of four; near the list `any`, which
-// has none. 0 in_fours where there are too few symbols to fill both parts.
+// The same with the most frequent symbols in the first kFourSlots slots, in steps of four; it searches near `any`, the
+// best list without fours. in_fours is 0 if there are too few symbols to fill both parts.
 Frequencies best_fours(const std::array<uint64_t, 64>& counts, const Order& order, int used, const Frequencies& any) {
   constexpr int kStepsOfFour = kFourSlots / 4, kOthers = kSlots - kFourSlots, kKeptLess = 4, kKeptMore = 2, kNear = 2;
   uint64_t total = 0, before = 0;
@@ -167,7 +167,7 @@ Order by_falling_count(const std::array<uint64_t, 64>& counts) {
   return order;
 }
 
-// kFours without any in_fours where that is not possible: these frequencies are those of kAnyRuns.
+// For kFours, in_fours is 0 if fours are not possible; the frequencies are then for kAnyRuns.
 Frequencies best_frequencies(const std::array<uint64_t, 64>& counts, int runs) {
   const Order order = by_falling_count(counts);
   int used = 0;
@@ -184,8 +184,8 @@ Frequencies best_frequencies(const std::array<uint64_t, 64>& counts, int runs) {
   return fours.in_fours > 0 ? fours : any;
 }
 
-// Expected bits an element of a form if elements are independent, and cycles an element vector (Zen 4 but for fours,
-// NOTES.md).
+// A form's expected bits an element if elements are independent, and its cycles for a vector of elements (Zen 4 except
+// for fours, NOTES.md).
 struct Estimate {
   Form form;
   double bits = 0, cycles = 0;
@@ -207,15 +207,15 @@ Estimate estimate(const modelling::Histogram& histogram, uint64_t total, Form fo
   const Frequencies frequencies = best_frequencies(counts, form.runs);
   if (form.runs == kFours && frequencies.in_fours == 0) form.runs = kAnyRuns;
   Estimate out{.form = form};
-  // rANS with L = M loses about 0.006 bits a symbol (0.011 where one value is coded); what stands for runs makes the
-  // sizes at sigma 4 come out. States are 1 KiB a block.
+  // rANS with L = M loses about 0.006 bits a symbol (0.011 with one value a symbol). The values for runs are fitted to
+  // the sizes at sigma 4. States are 1 KiB a block.
   constexpr double kPrecision[kRunsCount][2] = {{0.005, 0.010}, {0.001, 0.001}, {0.002, 0.004}};
   out.bits =
       frequencies.cost / (65536.0 * 4294967296.0 * k) + form.raw_bits + kPrecision[form.runs][k == 1] / k +
       17.0 * static_cast<double>(outside) / static_cast<double>(total) +
       2.0 * 8.0 * kFormatLanes / static_cast<double>(std::min<uint64_t>(total, static_cast<uint64_t>(block_elements)));
-  // Fours take as many operations as 8 bits on Zen 4 and fewer elsewhere: a little less, so that they win where they
-  // are as small.
+  // Fours take as many operations as 8 bits on Zen 4 and fewer elsewhere, so they count as slightly faster and win at
+  // equal size.
   constexpr double kCycles[4][kRunsCount] = {{}, {12.7, 11.6, 12.6}, {8.6, 7.5, 8.5}, {7.0, 6.4, 6.9}};
   const int bits = index_bits(form);
   out.cycles = kCycles[k][form.runs] + (k == 1 && form.raw_bits > 0 ? 1.5 : 0) +
@@ -300,8 +300,8 @@ Model make_model(const modelling::Histogram& histogram, Form form, const std::ar
   model.form = form;
   const Frequencies frequencies = best_frequencies(symbol_counts, form.runs);
   if (form.runs == kFours && frequencies.in_fours == 0) model.form.runs = kAnyRuns;
-  // Frequent symbols first. Any other order of those in fours, and of the others, would do: by simulation orders differ
-  // by less than 0.0003 bits a symbol (NOTES.md).
+  // Frequent symbols come first. Any other order within the fours, and within the others, would do: in simulations
+  // orders differ by less than 0.0003 bits a symbol (NOTES.md).
   Order order = by_falling_count(symbol_counts);
   const auto more = [&](int a, int b) { return frequencies.f[a] > frequencies.f[b]; };
   const auto ones = order.begin() + frequencies.in_fours;

@@ -1,4 +1,4 @@
-// How the encoder of rans_byte_planes packs exceptions: all lengths of gaps and numbers of deltas are tried.
+// Packs the exceptions of rans_byte_planes: tries all lengths of gaps and of delta numbers.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ struct Exception {
   int delta = 0;
 };
 
-// Exceptions as entries of a gap and a delta's number. If there are more deltas than numbers, the rare ones are sums;
-// the widest gap only moves on.
+// Exceptions as entries of a gap and a delta's number. If there are more deltas than numbers, the rare ones are sums of
+// entries. An entry with the widest gap only moves on.
 struct Packing {
   bool possible = false;
   int gap_bits = 0, delta_bits = 0;

@@ -6,8 +6,8 @@
 
 namespace ecmv::codecs::rans_byte_planes {
 
-// How far ahead of the position in stream and raw bits is prefetched (from DRAM, 2 KiB are worth much), and which lanes
-// share a register of new states (decode_rounds.inc): `halves` is for Intel, whose permutes have one port.
+// Policies set how far ahead of the position in stream and raw bits to prefetch (2 KiB gain much from DRAM), and which
+// lanes share a register of new states (decode_rounds.inc). `halves` is for Intel, whose permutes have one port.
 struct PlanesPolicy : backends::Policy {
   int64_t ahead;
   bool halves;
@@ -18,8 +18,8 @@ inline constexpr PlanesPolicy kPlanesPolicies[] = {{{"prefetch2k"}, 2048, false}
                                                    {{"halves_prefetch2k"}, 2048, true},
                                                    {{"halves_prefetch4k"}, 4096, true}};
 
-// Products of bf16: how tokens are multiplied (one and two tokens of `pairs` as `widened`, of `amx` as `avx512_bf16`),
-// and which lanes share a register.
+// Products of bf16: how tokens are multiplied (one and two tokens of `pairs` as with `widened`, of `amx` as with
+// `avx512_bf16`), and which lanes share a register.
 struct FloatPolicy : backends::Policy {
   backends::cpu::PanelForm form;
   bool halves;

@@ -1,10 +1,12 @@
 // SIMD kernels of rans_byte_planes for AVX-512 with VBMI2 (Highway's AVX3_DL, AVX3_ZEN4, AVX3_SPR): one step takes 64
 // states through one symbol each without leaving the registers. Four steps are written stage by stage, so that the 64
 // entries of the vector schedulers hold independent work: 27.6 instead of 26.1 G elements/s (Zen 4, pairs).
-//   1. slot -> symbol (the slot is the low plane)   2. symbol -> frequency, minus start   3. new state = f * high +
-//      bias
-//   4. planes apart   5. a zero high byte draws the next byte   6. raw bits join the class bits, which look up the
-//      value
+//   1. slot -> symbol (the slot is the low plane)
+//   2. symbol -> frequency, minus start
+//   3. new state = f * high + bias
+//   4. planes apart
+//   5. a zero high byte draws the next byte
+//   6. raw bits join the class bits, which look up the value
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -74,7 +76,7 @@ struct Decode {
   }
 };
 
-// Rows of a matrix that is stored as it is for which there is scratch.
+// Rows of a matrix stored as it is that the scratch has room for.
 inline int64_t ScratchRows(int64_t cols) { return (backends::kVectorPaddingBytes + cols - 1) / cols; }
 
 template <class Order>
@@ -154,7 +156,7 @@ struct MultiplyFloats {
   int batch;
 
   int64_t tile_bytes() const { return (2 * backends::cpu::kPanelSumRows * layout.cols + 63) / 64 * 64; }
-  // Those of one or two tokens take at most 16 bytes a column and some vectors.
+  // One or two tokens take at most 16 bytes a column and some vectors.
   int64_t scratch_bytes() const {
     return tile_bytes() + std::max(backends::cpu::packed_bytes(layout.cols), int64_t{2048} + 16 * layout.cols);
   }
@@ -198,7 +200,7 @@ struct MultiplyFloats {
 #endif
 };
 
-// The scratch is for the last rows of a matrix stored as it is.
+// The scratch holds the last rows of a matrix stored as it is.
 template <typename Body>
 backends::BoundKernel Bind(const CompressedView& matrix, int64_t ahead, int64_t scratch_bytes) {
   const Layout layout = layout_of(matrix.shape, matrix.type, *matrix.settings);

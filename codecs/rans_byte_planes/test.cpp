@@ -1,4 +1,4 @@
-// What only this codec promises: sizes near the entropy, exactness where its models do not fit, places of raw bits, and
+// Claims about this codec alone: sizes near the entropy, exactness where its models do not fit, places of raw bits, and
 // register kernels that agree with the reference on every instruction set.
 #include <catch2/catch_test_macros.hpp>
 

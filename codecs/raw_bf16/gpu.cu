@@ -1,6 +1,6 @@
 // GPU kernels of raw_bf16: the dense product of backends/gpu/products/dense_matmul.h in several forms, the copy, and
-// beside them `blas`, the product of matrices of the platform's library, which takes both factors as bf16: tokens are
-// rounded to it first. Rows that do not begin at multiples of 16 bytes are multiplied element by element.
+// `blas`, the matrix product of the platform's library. The library takes both factors as bf16, so tokens are rounded
+// to it first. Rows that do not begin at multiples of 16 bytes are multiplied element by element.
 #include "backends/gpu/host/blas.h"
 #include "backends/gpu/products/dense_matmul.h"
 #include "codecs/modelling/plain_gpu.h"
@@ -11,7 +11,7 @@ namespace {
 namespace gpu = backends::gpu;
 namespace plain = modelling::ECMV_GPU_NAMESPACE;
 
-// To the nearest bf16, of two equally near ones the even one; tokens are finite.
+// Rounds to the nearest bf16, of two equally near ones to the even one; tokens are finite.
 ECMV_GPU_KERNEL void round_tokens(gpu::Pointer<const float> from, gpu::Pointer<uint16_t> to, int64_t count) {
   const int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
   if (i >= count) return;
@@ -22,7 +22,7 @@ ECMV_GPU_KERNEL void round_tokens(gpu::Pointer<const float> from, gpu::Pointer<u
 using backends::Layers;
 using Launch = void(const gpu::DenseMatrix&, void* stream, const backends::MatmulArgs&, int batch);
 
-// Tokens in registers: as many as the batch has, 8 at most. Where they take many registers, fewer waves fit.
+// The registers hold as many tokens as the batch has, 8 at most. Where they take many registers, fewer waves fit.
 template <typename Chunk, int kWaves, int kLoads, int kRows, int kResident>
 Launch* launch_of(int batch) {
   constexpr int kFewer = kResident < 16 ? kResident : 16;
@@ -32,9 +32,9 @@ Launch* launch_of(int batch) {
   return gpu::launch_matmul_rows<gpu::Bf16, Chunk, kWaves, kLoads, kRows, 8, kFewer>;
 }
 
-// Waves a block (8 where nothing is said), rows a wave, loads a lane and row, 8 bytes each where narrow; early: begins
-// to load while the layer before ends, where the device can. Each is the fastest for some batch on an H200; cuBLAS is
-// it for six of ten.
+// Waves a block (8 where nothing is said), rows a wave, loads a lane and row (8 bytes each where narrow). `early`
+// policies begin to load while the layer before ends, on devices that can. On an H200 each policy is the fastest for
+// some batch; cuBLAS is the fastest in six of ten.
 struct MatmulPolicy : backends::Policy {
   Launch* (*launch_of)(int batch);
   bool early;
@@ -81,8 +81,8 @@ std::string blas_refuses(const backends::CompressedView& matrix, const backends:
   return gpu::blas_missing();
 }
 
-// A token's bf16 is off by half of its last of eight bits; matrix units cut where they add, so each addition counts
-// twice.
+// Rounding a token to bf16 errs by half of the last of eight bits. Matrix units truncate where they add, so each
+// addition counts twice.
 backends::BoundKernel bind_blas(const backends::Policy&, Layers layers, int batch, backends::Place&) {
   const datasets::Shape shape = layers[0].matrix->shape;
   return {Blas{modelling::plain_elements<uint16_t>(*layers[0].matrix), shape, batch},
@@ -90,7 +90,7 @@ backends::BoundKernel bind_blas(const backends::Policy&, Layers layers, int batc
            .rounding = {.more_roundings = static_cast<int>(shape.cols), .narrowing = 0x1p-8}}};
 }
 
-// The same without rounding, for tokens that are bf16 already.
+// Tokens that are bf16 already need no rounding.
 struct BlasTokens {
   const uint16_t* elements;
   datasets::Shape shape;

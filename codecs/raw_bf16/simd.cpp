@@ -1,5 +1,5 @@
-// SIMD kernels of raw_bf16: the dense product, widened in registers, tuned for streaming from DRAM, whose policy is
-// rows at once x prefetch distance, as in raw_int8; panels for batches; and a BLAS's product of bf16 beside them.
+// SIMD kernels of raw_bf16: the dense product, widened in registers and tuned for streaming from DRAM, whose policies
+// are rows at once and prefetch distance as in raw_int8; panels for batches; and the bf16 product of a BLAS library.
 #include <bit>
 
 #include "backends/cpu/products/blas.h"
@@ -32,7 +32,7 @@ struct Multiply {
   }
 };
 
-// Tokens of bf16 are widened into the scratch once a call.
+// A call widens bf16 tokens into the scratch once.
 struct MultiplyHalves {
   const uint16_t* elements;
   int64_t cols;

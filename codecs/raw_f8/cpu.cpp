@@ -1,4 +1,4 @@
-// The portable kernel of raw_f8, a copy: products on CPUs are the harness's, which takes f8 as numbers.
+// The portable kernel of raw_f8 is a copy. The harness multiplies on CPUs, with f8 as numbers.
 #include "codecs/modelling/plain_cpu.h"
 
 namespace ecmv::codecs::raw_f8 {

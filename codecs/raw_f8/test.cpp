@@ -1,4 +1,4 @@
-// raw_f8 has only its refusals to test; the conformance tests hold it to what every codec promises.
+// raw_f8 has only its refusals to test; the conformance tests check the promises of every codec.
 #include <catch2/catch_test_macros.hpp>
 
 #include "codecs/registry.h"

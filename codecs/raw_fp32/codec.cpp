@@ -1,6 +1,6 @@
-// raw_fp32: the elements as uncompressed float32, what a program without any quantisation of its weights multiplies by,
-// and what BLAS libraries have their best-known product for: int8 and bf16. Of int8 only matrices whose products are
-// exact in float32 in any order are taken, so that this baseline is verified bit by bit like everything else.
+// raw_fp32: int8 or bf16 elements as uncompressed float32, which a program without quantised weights multiplies by, and
+// for which BLAS libraries have their best-known product. An int8 matrix is taken only if its products are exact in
+// float32 in any order, so that this baseline is verified bit by bit like everything else.
 #include "codecs/codec.h"
 
 #include <bit>

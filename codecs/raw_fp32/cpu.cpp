@@ -1,5 +1,5 @@
-// Portable kernels of raw_fp32: conversion to int8 or bf16, and the plain product of int8 in float32, exact because of
-// what the codec refuses.
+// Portable kernels of raw_fp32: conversion to int8 or bf16, and the plain product of int8 in float32. The product is
+// exact, because the codec refuses matrices for which it would not be.
 #include <cstring>
 
 #include "backends/kernel.h"

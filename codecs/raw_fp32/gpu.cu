@@ -1,6 +1,6 @@
 // GPU kernels of raw_fp32: one wave a row with four independent 16-byte loads a lane, the conversion to int8, and
 // `blas`, the platform's own product of a float32 matrix and vector. Every sum is an integer below 2^24 (see format.h),
-// so all orders of addition give the same one.
+// so all orders of addition give the same result.
 #include "backends/gpu/host/blas.h"
 #include "backends/gpu/lanes.h"
 #include "backends/gpu/products/requantise.h"
@@ -12,7 +12,7 @@ namespace {
 
 namespace gpu = backends::gpu;
 
-constexpr int kLoads = 4;  // a lane's, before it uses the first
+constexpr int kLoads = 4;  // loads of a lane before it uses the first
 
 ECMV_GPU_DEVICE float float_of(uint32_t bits) {
   float value;

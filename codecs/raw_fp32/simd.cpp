@@ -1,5 +1,5 @@
-// SIMD kernels of raw_fp32. x is converted to float32 once a call, into the scratch; four accumulators a row hide the
-// latency of the additions, and memory limits the rest: 4 bytes an element. Float products are panels, and a
+// SIMD kernels of raw_fp32. A call converts x to float32 once, into the scratch; four accumulators a row hide the
+// latency of the additions, and then memory is the limit: 4 bytes an element. Float products go by panels, and by a
 // BLAS's sgemm beside them.
 #include <cstring>
 
@@ -122,7 +122,7 @@ backends::BoundKernel bind_panels(const backends::Policy& policy, backends::Laye
                                     batch);
 }
 
-// Tokens of bf16 become float32 in the scratch first.
+// bf16 tokens first become float32 in the scratch.
 struct Blas {
   const float* elements;
   datasets::Shape shape;

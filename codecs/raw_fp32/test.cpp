@@ -1,4 +1,4 @@
-// What is special of raw_fp32: which matrices are exact in float32, and which floats are no elements.
+// The special cases of raw_fp32: which matrices are exact in float32, and which floats are no elements.
 #include <catch2/catch_test_macros.hpp>
 
 #include <cstring>

@@ -1,5 +1,4 @@
-// Reading goes through datasets/files/matvans.h, which knows these files as data; here they become chains and bytes
-// again.
+// datasets/files/matvans.h reads these files as data; here they become chains, and chains become bytes again.
 #include "codecs/raw_int8/chain_file.h"
 #include "codecs/compressed_matrix.h"
 

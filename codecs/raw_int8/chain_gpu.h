@@ -1,13 +1,13 @@
-// All layers of a chain in one launch of one thread block a multiprocessor. A wave owns a slice of the columns and
-// works through rows of its block four at a time; its lanes keep their part of x in registers. The weights come by bulk
-// copies through a ring in shared memory, a wave each, which feeders fill: further waves that do nothing else, so that
-// the next layer's weights are on their way while x travels between the blocks (exchange.h). The waves that multiply
-// meet twice a layer, when x is there and to add their sums.
+// All layers of a chain in one launch, with one thread block a multiprocessor. A wave owns a slice of the columns and
+// works through rows of its block four at a time; its lanes keep their part of x in registers. Bulk copies bring the
+// weights through a ring in shared memory for each wave. Feeders, further waves that do nothing else, start these
+// copies, so that the next layer's weights are on their way while x travels between the blocks (exchange.h). The waves
+// that multiply meet twice a layer: when x is there, and to add their sums.
 //   step: 4 rows x kWide x 16 columns a lane.   quad: 4 rows, whose values are one word of the exchange.
-// A feeder never has more than kFlight steps of a ring on their way: what waits in front of the memory delays the words
-// of the exchange (H200, d = 4096, us a layer: 4.6 with 48 KiB of copies a multiprocessor under way, 5.2 to 5.4 without
-// a limit). Waves that ask for their weights themselves stand still while the queue is full: 5.2, with asynchronous
-// copies as with loads to registers.
+// A feeder never has more than kFlight steps of a ring on their way, because copies that wait in front of the memory
+// delay the words of the exchange (H200, d = 4096, us a layer: 4.6 with 48 KiB of copies a multiprocessor under way,
+// 5.2 to 5.4 without a limit). Waves that request their own weights stand still while the queue is full: 5.2, with
+// asynchronous copies as with loads to registers.
 #pragma once
 
 #include "backends/gpu/async_copy.h"
@@ -19,10 +19,10 @@ namespace ecmv::codecs::raw_int8::ECMV_GPU_NAMESPACE {
 namespace gpu = backends::gpu;
 
 inline constexpr int kQuad = 4, kChunk = 16;  // rows, columns
-// Slices of columns begin at multiples of 128 bytes, what memory is read by.
+// Slices of columns begin at multiples of 128 bytes, the unit of memory reads.
 inline constexpr int kChunksOfLine = 8;
 
-// What a kernel knows about a layer. cols is a multiple of kChunk, and so is rows except in the last layer.
+// A kernel's description of a layer. cols is a multiple of kChunk, and so is rows except in the last layer.
 struct alignas(8) ChainLayer {
   gpu::Pointer<const int8_t> w;
   gpu::Epilogue epilogue;
@@ -43,14 +43,14 @@ template <int kSlicesOf, int kPartsOf, int kDepthOf, int kWideOf, int kFlightOf>
 struct ChainForm {
   static constexpr int kSlices = kSlicesOf, kParts = kPartsOf, kDepth = kDepthOf, kWide = kWideOf, kFlight = kFlightOf,
                        kWaves = kSlices * kParts;
-  // Waves whose lanes do nothing but ask for weights: lane l of feeder f for wave f + kFeeders * l. One alone starts
-  // 512 bytes in 70 clocks, half of what memory gives.
+  // Waves whose lanes only request weights: lane l of feeder f serves wave f + kFeeders * l. A single feeder starts 512
+  // bytes in 70 clocks, half of the memory's rate.
   static constexpr int kFeeders = 4;
   static_assert(kWaves % kFeeders == 0 && kFlight <= kDepth);
   static ECMV_GPU_DEVICE int threads() { return kWaves * gpu::Wave::size(); }
   static ECMV_GPU_DEVICE int row_bytes() { return step_chunks() * kChunk; }
   static ECMV_GPU_DEVICE int ring_bytes() { return kDepth * kQuad * row_bytes(); }
-  // Quads of a wave in a block that has `quads`.
+  // A wave's quads in a block that has `quads`.
   static ECMV_GPU_DEVICE int own_quads(int quads, int wave) { return (quads - wave / kSlices + kParts - 1) / kParts; }
   static ECMV_GPU_DEVICE int step_chunks() { return kWide * gpu::Wave::size(); }
 };
@@ -67,8 +67,8 @@ ECMV_GPU_DEVICE Slice slice_of(const ChainLayer& layer, int wave) {
   return {first, left < 0 ? 0 : left < each ? left : each};
 }
 
-// What a wave that multiplies and the lane that feeds it share: a ring of kDepth steps, an arrival for each, and how
-// many steps have been used.
+// State that a multiplying wave shares with the lane that feeds it: a ring of kDepth steps, an arrival for each, and
+// how many steps have been used.
 template <typename Form>
 struct Ring {
   gpu::Pointer<std::byte> steps, arrivals;
@@ -97,7 +97,7 @@ class Feeder {
       used_ = gpu::atomic_add(ring_.used, uint32_t{0});
       if (asked_ - used_ >= kRoom) return false;
     }
-    // Step asked_ - kFlight must be there: of its slot's phases it is number (asked_ - kFlight) / kDepth.
+    // Step asked_ - kFlight must have arrived. It is phase (asked_ - kFlight) / kDepth of its slot.
     if (asked_ >= static_cast<uint32_t>(Form::kFlight)) {
       const uint32_t step = asked_ - static_cast<uint32_t>(Form::kFlight);
       if (!ring_.arrival(static_cast<int>(step % kRoom)).ended(static_cast<int>(step / kRoom % 2))) return false;
@@ -105,7 +105,7 @@ class Feeder {
     const int bytes = (chunks_left_ < Form::step_chunks() ? chunks_left_ : Form::step_chunks()) * kChunk;
     const gpu::Arrival arrival = ring_.arrival(slot_);
     arrival.expect(kQuad * bytes);
-    // Rows past the last one are that again.
+    // The last row stands in for rows past the end.
     for (int r = 0; r < kQuad; ++r) {
       const int64_t row = r < rows_left_ ? r : rows_left_ - 1;
       arrival.copy(ring_.row(slot_, r), gpu::cast<const std::byte>(at_ + row * cols_), bytes);
@@ -176,15 +176,15 @@ class WeightStream {
   int slot_ = 0, parity_ = 0;
 };
 
-// Fills x in shared memory with a layer's input, 8 columns at a time: the first layer's from memory, the others' as
-// they come.
+// Fills x in shared memory with a layer's input, 8 columns at a time. The first layer's input comes from memory, the
+// others' as it arrives.
 ECMV_GPU_DEVICE void read_input(gpu::Pointer<const int8_t> x, int pairs, gpu::Pointer<gpu::uint2> inputs, int threads) {
   for (int i = gpu::thread_index(); i < pairs; i += threads) inputs[i] = gpu::cast<const gpu::uint2>(x)[i];
 }
 ECMV_GPU_DEVICE void await_input(const gpu::Exchange& exchange, int layer, int pairs, gpu::Pointer<gpu::uint2> inputs,
                                  int threads) {
-  // One lane looks until its words are there, before all do: looks of all threads at everything would keep the L2 from
-  // taking the words.
+  // One lane polls until its words have arrived, before all lanes do: if all threads polled everything, the L2 could
+  // not take in the words.
   const int first_of_wave = gpu::thread_index() - gpu::Wave::lane();
   if (gpu::Wave::lane() == 0 && first_of_wave < pairs) (void)exchange.get(layer, 2 * first_of_wave);
   gpu::Wave::sync();
@@ -203,7 +203,7 @@ ECMV_GPU_DEVICE void await_input(const gpu::Exchange& exchange, int layer, int p
 template <typename Form>
 inline constexpr int kRingStateBytes = (Form::kDepth + 1) * gpu::Arrival::kBytes;
 
-// The sums of a quad of rows over the lanes' chunks, the same in all lanes.
+// A quad's sums over the chunks of all lanes, the same in each lane.
 template <typename Form, int kSteps>
 ECMV_GPU_DEVICE gpu::uint4 multiply_quad(WeightStream<Form>& weights, const gpu::uint4 (&inputs)[kSteps][Form::kWide],
                                          int steps) {
@@ -227,8 +227,8 @@ ECMV_GPU_DEVICE gpu::uint4 multiply_quad(WeightStream<Form>& weights, const gpu:
   return totals;
 }
 
-// Adds the slices' sums of the block's rows, a thread a row, and stores y and v. Where another layer follows, the words
-// of v are handed on first: others wait for them, none for y and v.
+// Adds the slices' sums of the block's rows, a thread a row, and stores y and v. If a layer follows, it first hands on
+// the words of v: other blocks wait for these, and nobody waits for y and v.
 template <typename Form>
 ECMV_GPU_DEVICE void finish_rows(const ChainLayer& layer, int rows, gpu::Pointer<const int32_t> sums, int rows_of_block,
                                  bool hand_on, gpu::Exchange& exchange, int k) {
@@ -251,7 +251,7 @@ ECMV_GPU_DEVICE void finish_rows(const ChainLayer& layer, int rows, gpu::Pointer
   }
 }
 
-// kSteps: steps of a quad at most. In shared memory after the rings: x, `input_bytes` of it, kSlices x rows_of_block
+// kSteps is the most steps of a quad. After the rings, shared memory holds x (`input_bytes`), kSlices x rows_of_block
 // sums, and the descriptions of all layers, unless layers_in_shared is 0.
 template <typename Form, int kSteps>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((Form::kWaves + Form::kFeeders) * gpu::kLargestWave,
@@ -261,8 +261,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((Form::kWaves + Form::kFeeders) * gpu::kLargestW
   const gpu::Pointer<std::byte> inputs_place = gpu::shared_memory() + Form::kWaves * Form::ring_bytes();
   const gpu::Pointer<int32_t> sums = gpu::cast<int32_t>(inputs_place + input_bytes);
   const gpu::Pointer<std::byte> rings_place = gpu::cast<std::byte>(sums + Form::kSlices * rows_of_block);
-  // Descriptions in device memory would be far when they are needed: nvcc does not keep a load in flight beyond a few
-  // instructions.
+  // Descriptions in device memory would come too late: nvcc does not keep a load in flight beyond a few instructions.
   if (layers_in_shared > 0) {
     const gpu::Pointer<uint64_t> near = gpu::cast<uint64_t>(rings_place + Form::kWaves * kRingStateBytes<Form>);
     for (int i = gpu::thread_index(); i < count * static_cast<int>(sizeof(ChainLayer) / 8); i += gpu::block_size())
@@ -296,7 +295,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((Form::kWaves + Form::kFeeders) * gpu::kLargestW
     if (quads == 0) continue;
     const Slice slice = slice_of<Form>(layer, wave);
     const int steps = (slice.count + Form::step_chunks() - 1) / Form::step_chunks();
-    // The barrier also says that the sums of the layer before have been read.
+    // After this barrier the sums of the layer before have been read.
     if (k == 0)
       read_input(x, 2 * layer.chunks, gpu::cast<gpu::uint2>(inputs_place), threads);
     else

@@ -1,7 +1,7 @@
-// GPU kernels of raw_int8: `tuned` (backends/gpu/products/dense_matvec.h) and `block_per_row`, the best product of the
-// MatVANS paper, read 16 bytes at once where every row begins at a multiple of 16, else 4 or 1. `chain` multiplies all
+// GPU kernels of raw_int8. `tuned` (backends/gpu/products/dense_matvec.h) and `block_per_row`, the best product of the
+// MatVANS paper, read 16 bytes at once if every row begins at a multiple of 16, else 4 or 1. `chain` multiplies all
 // layers in one launch (chain_gpu.h). `blas` is the platform's library, which has no int8 product with a vector: x is
-// one of 1 or 16 columns, the others being zeros, and the requantisation is a launch of its own.
+// one of 1 or 16 columns, the others are zeros, and a launch of its own requantises.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -23,7 +23,7 @@ namespace plain = modelling::ECMV_GPU_NAMESPACE;
 
 constexpr int kThreadsOfBlock = 256;  // of block_per_row
 
-// Sums chunks first, first + stride, ... of one row.
+// Sums the chunks first, first + stride, ... of one row.
 template <typename Chunk>
 ECMV_GPU_DEVICE int32_t dot_strided(gpu::Pointer<const int8_t> row, gpu::Pointer<const int8_t> x, int chunks, int first,
                                     int stride) {
@@ -34,7 +34,7 @@ ECMV_GPU_DEVICE int32_t dot_strided(gpu::Pointer<const int8_t> row, gpu::Pointer
   return sum;
 }
 
-// Waves add up for themselves, then the first thread adds the waves' sums.
+// Each wave adds up its own sum, then the first thread adds the waves' sums.
 template <typename Chunk>
 ECMV_GPU_KERNEL void block_per_row(gpu::Pointer<const int8_t> w, int64_t rows, int cols, gpu::Pointer<const int8_t> x,
                                    gpu::Epilogue epilogue) {
@@ -75,9 +75,9 @@ struct BlockPerRow {
   }
 };
 
-// Waves a block, loads a lane and row, rows a wave where more than one, waves that must fit on a multiprocessor; early:
-// begins to load while the layer before ends, where the device can. On H100 and H200 the first early one is the fastest
-// or within 2 % of it in 48 of 62 published settings; the others that begin early win single ones.
+// Waves a block, loads a lane and row, rows a wave where more than one, waves that must fit on a multiprocessor.
+// `early` policies begin to load while the layer before ends, on devices that can. On H100 and H200 the first early
+// policy is the fastest or within 2 % of it in 48 of 62 published settings; the other early ones win single settings.
 struct TunedPolicy : backends::Policy {
   void (*launch)(const DenseMatrix&, void* stream, const backends::MatvecArgs&);
   bool early;
@@ -95,8 +95,8 @@ struct Tuned {
   void operator()(void* stream, const backends::MatvecArgs& args) const { launch(matrix, stream, args); }
 };
 
-// Columns of the library's product: x is the first one, and the others are zeros. One column is fastest, but 16 win by
-// up to 11 % at 4096² and by 3 % at 32768² on an H200.
+// Columns of the library's product: x is the first one, and the others are zeros. One column is mostly the fastest, but
+// on an H200 16 win by up to 11 % at 4096² and by 3 % at 32768².
 struct BlasColumnsPolicy : backends::Policy {
   int columns;
 };
@@ -137,13 +137,13 @@ std::string blas_refuses(const backends::CompressedView& matrix, const backends:
 
 // --- chain_gpu.h ----------------------------------------------------------------------------------------------------
 
-// What all launches of a chain have in common.
+// Description of all launches of a chain.
 struct Chain {
   const ChainLayer* layers;
   int count;
   std::byte* exchange;
-  int64_t words;            // of the longest vector that is handed on
-  int cols, rows_of_block;  // the most of any layer
+  int64_t words;            // of the longest vector handed on
+  int cols, rows_of_block;  // the largest of all layers
   int layers_in_shared;
   gpu::LaunchShape shape;
   void (*launch)(const Chain&, void* stream, const int8_t* x);
@@ -172,9 +172,9 @@ constexpr ChainPolicy chain_policy(std::string_view name) {
           Form::kFeeders,
           {launch_chain<Form, 1>, launch_chain<Form, 2>, launch_chain<Form, 4>, launch_chain<Form, kMostSteps>}};
 }
-// Slices x parts of a block's waves that multiply, chunks a lane and step where more than one, steps in a wave's ring,
-// and of these at most on their way. From 4096 to 16384 on an H100 the first is within 2 % of the fastest of all
-// kernels; at 4096 the second or third is up to 2 % faster, at 8192 on an H100 the third.
+// Slices x parts of a block's waves that multiply, chunks a lane and step where more than one, steps of a wave's ring,
+// and how many of these may be on their way. From 4096 to 16384 on an H100 the first is within 2 % of the fastest of
+// all kernels; at 4096 the second or third is up to 2 % faster, at 8192 on an H100 the third.
 constexpr ChainPolicy kChainPolicies[] = {
     chain_policy<ChainForm<4, 2, 6, 2, 2>>("waves4x2_wide2_ring6_flight2"),
     chain_policy<ChainForm<2, 4, 12, 1, 3>>("waves2x4_ring12_flight3"),

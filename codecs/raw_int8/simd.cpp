@@ -1,5 +1,5 @@
-// SIMD kernels of raw_int8: the dense product, tuned for streaming from DRAM. The policies differ in rows at once and
-// prefetch distance; which is best depends on the machine's prefetchers (see README.md).
+// SIMD kernels of raw_int8: the dense product, tuned for streaming from DRAM. Policies differ in rows at once and
+// prefetch distance; the best one depends on the machine's prefetchers (see README.md).
 #include "codecs/modelling/plain_cpu.h"
 #include "codecs/raw_int8/policies.h"
 

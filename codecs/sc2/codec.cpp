@@ -1,5 +1,5 @@
-// sc2: a static Huffman code for the 32-bit words of memory blocks. Blocks spread over a matrix are its sample; the
-// most frequent words of the sample get codes, an escape stands before any other word. The code is stored with the
+// sc2: a static Huffman code for the 32-bit words of memory blocks. Blocks spread over a matrix are its sample: the
+// most frequent words of the sample get codes, and an escape precedes any other word. The code is stored with the
 // matrix and counted; blocks decode alone. Idea: SC2, Arelakis and Stenstrom, ISCA 2014, which trains while a program
 // runs.
 #include "codecs/compressed_matrix.h"
@@ -11,8 +11,8 @@ namespace {
 
 using namespace modelling;
 
-// The released simulator of the MPC paper has these two and at least 10000 blocks, which is more than most of the
-// memory images here have: so `sample_blocks` has another default.
+// The released simulator of the MPC paper fixes both numbers and samples at least 10000 blocks. Most of the memory
+// images here have fewer, so `sample_blocks` has another default.
 constexpr int64_t kSampleDivisor = 100, kMaxSampleBlocks = 1'000'000;
 constexpr int kMissBits = 33;  // of the released simulator: a bit and the word
 
@@ -21,7 +21,7 @@ int64_t sample_blocks(datasets::MatrixView matrix, const Settings& settings) {
   return std::min({blocks, kMaxSampleBlocks, std::max(settings.integer("sample_blocks"), blocks / kSampleDivisor)});
 }
 
-// Words of the blocks that wanted(index) says belong to the sample.
+// The words of the sampled blocks: those for which wanted(index) is true.
 template <class Wanted>
 WordCounts count_words(datasets::MatrixView matrix, const Settings& settings, Wanted wanted) {
   WordCounts counts;
@@ -33,7 +33,7 @@ WordCounts count_words(datasets::MatrixView matrix, const Settings& settings, Wa
   return counts;
 }
 
-// Evenly from the whole matrix: the first blocks of a memory image belong to one array.
+// Takes blocks evenly from the whole matrix, because the first blocks of a memory image all belong to one array.
 WordCounts count_sample(datasets::MatrixView matrix, const Settings& settings) {
   const int64_t blocks = block_count(matrix, settings), sampled = sample_blocks(matrix, settings);
   return count_words(matrix, settings, [=](int64_t index) {
@@ -81,13 +81,13 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
 }
 
 int64_t max_stored_bytes(datasets::Shape bytes, const Settings& settings) {
-  // An escape of at most 32 bits; the table holds no more words than were sampled.
+  // An escape takes at most 32 bits; the table holds no more words than were sampled.
   const int64_t words = std::min(settings.integer("entries"), (bytes.elements() + block_bytes(settings)) / 4);
   return max_stored_block_bytes(bytes, settings, block_bytes(settings) / 4 * 64, 4 + words * 5);
 }
 
-// The released simulator of the MPC paper: the sample is the first blocks, its words cost as much as misses, the
-// Huffman code knows no escape, so that its streams could not be decoded.
+// The released simulator of the MPC paper. The sample is the first blocks, its words cost as much as misses, and the
+// Huffman code has no escape, so its streams could not be decoded.
 BlockSizes cal22(datasets::MatrixView matrix, const Settings& settings) {
   const int64_t sample = sample_blocks(matrix, settings);
   const FrequentWords frequent = most_frequent(

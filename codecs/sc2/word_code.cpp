@@ -1,4 +1,4 @@
-// Training, storing and reading of the word code.
+// Trains, stores and reads the word code.
 #include "codecs/sc2/word_code.h"
 
 #include <queue>
@@ -22,7 +22,7 @@ std::vector<uint8_t> huffman_lengths(std::span<const uint64_t> counts) {
   std::vector<size_t> leaves(counts.size()), parent(counts.size(), 0);
   for (size_t i = 0; i < leaves.size(); ++i) leaves[i] = i;
   std::stable_sort(leaves.begin(), leaves.end(), [&](size_t a, size_t b) { return counts[a] < counts[b]; });
-  // Nodes: leaves by rank, then the merged ones in the order in which they are made.
+  // Nodes: leaves by rank, then merged nodes in the order in which they are made.
   using Node = std::pair<uint64_t, size_t>;
   std::priority_queue<Node, std::vector<Node>, std::greater<>> heap;
   for (size_t rank = 0; rank < leaves.size(); ++rank) heap.push({counts[leaves[rank]], rank});

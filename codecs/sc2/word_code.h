@@ -1,5 +1,5 @@
-// The static Huffman code of sc2: the most frequent 32-bit words of a sample and an escape for all others. Trained once
-// a matrix, stored as a table in front of its blocks.
+// The static Huffman code of sc2: the most frequent 32-bit words of a sample, and an escape for all others. It is
+// trained once a matrix and stored as a table before its blocks.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,13 @@ struct Symbol {
 
 using WordCounts = std::map<uint32_t, uint64_t>;
 
-// The lengths of a Huffman code by the heap method: of equal weights the node that was made first, leaves in the order
-// of (count, position). Where that gives a length above 32, package-merge lengths. One count gets one bit.
+// The lengths of a Huffman code by the heap method. Among equal weights the node made first comes first, and leaves are
+// in the order of (count, position). If a length would exceed 32, package-merge gives the lengths. A single count gets
+// one bit.
 std::vector<uint8_t> huffman_lengths(std::span<const uint64_t> counts);
 
-// The `entries` most frequent words, of equally frequent ones the smaller, in the order of the words; counts[i] beside
-// them.
+// The `entries` most frequent words, the smaller ones among equals, in the order of the words; counts[i] belongs to
+// word i.
 struct FrequentWords {
   std::vector<uint32_t> words;
   std::vector<uint64_t> counts;
@@ -37,9 +38,10 @@ FrequentWords most_frequent(const WordCounts& counts, int64_t entries);
 
 class WordCode {
  public:
-  // From a sample. The escape counts as often as the words of the sample that got no code, at least once.
+  // Trains on a sample. The escape counts as often as sample words got no code, at least once.
   static WordCode train(const WordCounts& counts, int64_t entries);
-  // From write(). Throws MalformedStream for lengths that are no complete prefix code and for doubled words.
+  // Reads what write() wrote. Throws MalformedStream for lengths that are no complete prefix code, and for doubled
+  // words.
   static WordCode read(std::span<const std::byte> table);
   std::vector<std::byte> write() const;
 

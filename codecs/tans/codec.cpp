@@ -1,6 +1,5 @@
-// tans: table asymmetric numeral systems with a static model, many interleaved states, and single elements or pairs
-// as symbols. Encoding runs backwards over a block; every lane starts in state 0 (the lowest), so decoding must end
-// there.
+// tans: table asymmetric numeral systems with a static model, many interleaved states, and single elements or pairs as
+// symbols. Encoding runs backwards over a block; every lane starts in state 0, the lowest, so decoding must end there.
 #include "codecs/codec.h"
 
 #include <array>
@@ -21,7 +20,7 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   return "";
 }
 
-// Symbol number by value, and for each symbol the state after it by occurrence.
+// The symbol number of each value, and each symbol's next state by occurrence.
 struct EncoderTable {
   std::vector<uint16_t> symbol_of_value;
   std::vector<uint32_t> first;  // by symbol: where its occurrences begin in next_state
@@ -46,14 +45,14 @@ struct EncoderTable {
   }
 };
 
-// What one symbol adds to the stream.
+// The bits that one symbol adds to the stream.
 struct Push {
   uint32_t bits;
   uint8_t count;
 };
 
-// Returns how many of the bits are filler: of the last step, where all lanes begin in the same state and so put out
-// zeros whatever the symbol, and up to a whole byte.
+// Returns how many of the bits are filler: those up to a whole byte, and those of the last step's filling, where all
+// lanes begin in the same state and so put out zeros for any symbol.
 int64_t encode_block(std::span<const int8_t> elements, const Model& model, const EncoderTable& table,
                      const Layout& layout, std::vector<std::byte>& out) {
   const uint32_t size = 1u << model.table_bits;
@@ -205,7 +204,8 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   }
 }
 
-// A flat model of single elements costs 8 bits; a symbol of frequency 1 costs table_bits. Pairs: at worst all escape.
+// A flat model of single elements costs 8 bits; a symbol of frequency 1 costs table_bits. Pairs at worst are all
+// escapes.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const Layout layout = layout_of(shape, settings);
   if (layout.blocks == 0) return 0;

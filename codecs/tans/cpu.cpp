@@ -1,4 +1,4 @@
-// Portable kernels of tans; the loop is in decode_steps.inc. The product decodes a piece of a block into a first-level
+// Portable kernels of tans; decode_steps.inc has the loop. The product decodes a piece of a block into a first-level
 // buffer and multiplies it there.
 #include <algorithm>
 #include <bit>

@@ -4,12 +4,10 @@
 //
 //   alphabet       table    single: n values (u8, ascending as int8), then n frequencies - 1 (u16).
 //                           pairs: u16 frequency of the escape (0: none); n pairs (u16: first element in the low byte,
-//                           ascending),
-//                           then n frequencies - 1 (u16). All frequencies add up to 2^table_bits.
+//                           ascending), then n frequencies - 1 (u16). All frequencies add up to 2^table_bits.
 //   block_offsets  index    blocks + 1 byte offsets (u64) into payload; the last is the end of the last block
 //   payload        payload  per block: lanes states (u16, 0 .. 2^table_bits - 1), then bits, low bits of a byte first,
-//                  in
-//                           the order in which decoding takes them: a symbol's renormalisation bits, then, for an
+//                           in the order in which decoding takes them: a symbol's renormalisation bits, then, for an
 //                           escape, 16 bits of the pair itself. Blocks begin at whole bytes; after the last block
 //                           kPayloadPadding zero bytes, so that kernels may load whole words.
 //
@@ -29,7 +27,7 @@ inline constexpr int kMaxLanes = 64;
 inline constexpr int kMaxTableBits = 12;
 inline constexpr int kEscapeBits = 16;
 
-// What settings and shape say about the bytes.
+// The layout of the bytes, as settings and shape determine it.
 struct Layout {
   int table_bits = 0;
   int lanes = 0;

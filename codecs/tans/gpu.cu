@@ -1,8 +1,8 @@
-// GPU kernels of tans: a lane takes a block, all of its states in registers. The states of a block share one bit stream
-// whose positions depend on each other, but their table look-ups do not, so a lane has as many of those under way as
-// the format has lanes, and nothing is exchanged between lanes of the device. All lanes of a wave stand in the same
-// column of different rows, so they read the same elements of x. A round of 32 elements inside one row multiplies four
-// at a time, others one by one. A first launch builds the table in the scratch (table_gpu.h).
+// GPU kernels of tans: a lane decodes a block, with all of its states in registers. The states share one bit stream and
+// depend on each other's positions in it, but their table look-ups do not, so a lane has as many look-ups under way as
+// the format has lanes, and lanes of the device exchange nothing. All lanes of a wave are at the same column of
+// different rows and read the same elements of x. A round of 32 elements inside one row multiplies four at a time,
+// other rounds one by one. A first launch builds the table in the scratch (table_gpu.h).
 #include "backends/gpu/products/requantise.h"
 #include "codecs/modelling/sections_gpu.h"
 #include "codecs/tans/lane_bits_gpu.h"
@@ -31,7 +31,7 @@ class BlockDecoder {
   static constexpr int kElements = 32;
   static_assert(kSymbols % kLanes == 0 || kLanes % kSymbols == 0);
   using Bits = LaneBits<kMaxTableBits + (kPairs ? kEscapeBits : 0)>;
-  // Rounds after which a lane of the format is at the same place of a round again.
+  // Rounds until a lane of the format is at the same place of a round again.
   static constexpr int kRounds = kLanes > kSymbols ? kLanes / kSymbols : 1;
 
   ECMV_GPU_DEVICE BlockDecoder(const TansStream& stream, int64_t begin)
@@ -43,7 +43,7 @@ class BlockDecoder {
     if constexpr (kLooksAhead) look_up(0, ahead_);
   }
 
-  // The next kElements elements, four a word. Past a block's end they are anything.
+  // The next kElements elements, four a word. After a block's end they are undefined.
   template <int kRound>
   ECMV_GPU_DEVICE void decode_round(uint32_t (&quads)[kElements / 4]) {
     Entry entries[kSymbols];
@@ -68,7 +68,7 @@ class BlockDecoder {
   ECMV_GPU_DEVICE void end() const { bits_.end(); }
 
  private:
-  // Symbols whose look-ups are under way together; those of the next batch too, where the format has lanes enough.
+  // Symbols whose look-ups are under way together; with enough lanes of the format also the next batch's.
   static constexpr int kBatch = kLanes < 8 ? kLanes : 8;
   static constexpr bool kLooksAhead = kLanes > kBatch;
   static constexpr int kWindow = kPairs       ? 1
@@ -88,7 +88,7 @@ class BlockDecoder {
     } else {
       look_up(first, entries);
     }
-    // Where each window begins follows from the entries alone.
+    // The entries alone tell where each window begins.
     uint32_t counts[kBatch], position = bits_.position();
     gpu::uint2 windows[kBatch / kWindow];
     ECMV_GPU_UNROLL
@@ -107,7 +107,7 @@ class BlockDecoder {
     ECMV_GPU_UNROLL
     for (int i = 0; i < kBatch; ++i) {
       gpu::uint2& window = windows[i / kWindow];
-      // The base of the entry and `count` bits below it; above 12 bits there is more of the entry.
+      // Takes the entry's base and `count` bits below it. Above 12 bits other fields of the entry remain.
       const uint32_t above = 0xFFFFFFFFu << counts[i];
       states_[(first + i) % kLanes] = (entries[i] & above) | (window.x & ~above);
       window.x = i % kWindow == 2 ? window.x >> counts[i] : gpu::funnel_shift_right(window.x, window.y, counts[i]);
@@ -121,7 +121,7 @@ class BlockDecoder {
   Entry ahead_[kBatch];
 };
 
-// Puts the table into shared memory and calls work(decoder, first row, end row) where the thread has a block.
+// Copies the table to shared memory and calls work(decoder, first row, end row) if the thread has a block.
 template <int kLanes, bool kPairs, class Work>
 ECMV_GPU_DEVICE void with_block(const TansStream& stream, const Work& work) {
   const gpu::Pointer<gpu::uint4> table = gpu::cast<gpu::uint4>(gpu::shared_memory());
@@ -137,7 +137,7 @@ ECMV_GPU_DEVICE void with_block(const TansStream& stream, const Work& work) {
   decoder.end();
 }
 
-// Where a lane stands in its rows.
+// A lane's position in its rows.
 struct RowWalk {
   gpu::Pointer<const int8_t> x;
   int cols;
@@ -231,14 +231,14 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
   });
 }
 
-// For matrices of rows without elements.
+// For matrices whose rows have no elements.
 ECMV_GPU_KERNEL void store_zeros(int64_t rows, gpu::Epilogue epilogue) {
   const int64_t row = gpu::block_index() * gpu::block_size() + gpu::thread_index();
   if (row < rows) epilogue.store(row, 0);
 }
 
 using modelling::ECMV_GPU_NAMESPACE::WavePolicy;
-// 2 waves are within 2 % of the best in all ten published settings of an H200; one wave is the best decode.
+// On an H200, 2 waves are within 2 % of the best in all ten published settings; one wave is the best decode.
 constexpr WavePolicy kWavePolicies[] = {{{"waves2"}, 2}, {{"waves1"}, 1}};
 
 gpu::LaunchShape launch_shape(const Layout& layout, int wave_size, const backends::Policy& policy) {
@@ -248,7 +248,7 @@ gpu::LaunchShape launch_shape(const Layout& layout, int wave_size, const backend
   return {(layout.blocks + block - 1) / block, block, (int64_t{sizeof(Entry)} << layout.table_bits) + block * ring};
 }
 
-// A matrix as it is bound: its table is built in every enqueue's scratch.
+// A bound matrix. Every enqueue builds its table in the scratch.
 struct Bound {
   TansStream matrix;
   StoredModel model;

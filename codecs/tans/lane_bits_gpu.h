@@ -1,8 +1,8 @@
-// The bits of one block, read by one lane of a GPU. A ring of words in shared memory, a column of it for each thread:
-// word k of neighbouring threads lies side by side, so that no two lanes meet in a bank wherever each of them reads.
-// Words come by asynchronous copies, three runs of symbols ahead: loads into registers made some lane of a wave wait
-// for memory in nearly every run. There is no refill inside a run: `top_up` between runs leaves enough for the longest
-// one, so that lanes whose streams are of different lengths stay in step.
+// The bits of one block, read by one lane of a GPU through a ring of words in shared memory, a column of it for each
+// thread. Word k of neighbouring threads lies side by side, so no two lanes meet in a bank wherever they read.
+// Asynchronous copies bring words three runs of symbols ahead: with loads into registers some lane of a wave waited for
+// memory in nearly every run. There is no refill inside a run: `top_up` between runs leaves enough for the longest one,
+// so lanes with streams of different lengths stay in step.
 #pragma once
 
 #include "backends/gpu/async_copy.h"
@@ -17,17 +17,17 @@ inline constexpr int kRunSymbols = 16;
 // Runs whose copies may be under way.
 inline constexpr int kRunsAhead = 3;
 
-// kSymbolBits: the most that a symbol takes.
+// kSymbolBits is the most that a symbol takes.
 template <int kSymbolBits>
 class LaneBits {
  public:
   static constexpr int kWords = kSymbolBits <= 14 ? 32 : 64, kWordsOfCopy = 4;
   static_assert((kRunsAhead + 1) * kRunSymbols * kSymbolBits <= (kWords - kWordsOfCopy) * 32);
-  // A window reads up to two words past its first one: the ring's first words follow its last ones once more.
+  // A window reads up to two words past its first one, so the ring's first words are repeated after its last ones.
   static constexpr int kMirrored = 2;
   static constexpr int64_t kRingBytesOfThread = (kWords + kMirrored) * 4;
 
-  // `rings`: of the thread block. `begin`: where the bits begin, in bytes from the start of payload.
+  // `rings` belongs to the thread block. The bits begin `begin` bytes after the start of payload.
   ECMV_GPU_DEVICE LaneBits(gpu::Pointer<std::byte> rings, gpu::Pointer<const std::byte> payload, int64_t payload_bytes,
                            int64_t begin)
       : column_(gpu::cast<uint32_t>(rings) +
@@ -39,11 +39,11 @@ class LaneBits {
     gpu::wait_copies<0>();
   }
 
-  // In bits; counted modulo the ring.
+  // A position in bits, counted modulo the ring.
   ECMV_GPU_DEVICE uint32_t position() const { return position_; }
   ECMV_GPU_DEVICE void move_to(uint32_t position) { position_ = position; }
 
-  // 32 and 64 bits from a position of this run on.
+  // 32 or 64 bits from a position of this run on.
   ECMV_GPU_DEVICE uint32_t window32(uint32_t position) const {
     const gpu::Pointer<const uint32_t> words = words_at(position);
     return gpu::funnel_shift_right(words[0], words[kColumns], position);
@@ -55,7 +55,7 @@ class LaneBits {
             gpu::funnel_shift_right(middle, words[2 * kColumns], position)};
   }
 
-  // Before every run.
+  // Call this before every run.
   ECMV_GPU_DEVICE void top_up() {
     while (copied_ - position_ / 32 + kWordsOfCopy <= kWords) {
       const uint32_t at = copied_ & (kWords - 1);
@@ -67,7 +67,7 @@ class LaneBits {
     }
     gpu::commit_copies();
     gpu::wait_copies<kRunsAhead>();
-    // So that blocks may be of any length.
+    // Lets blocks have any length.
     if (position_ >= kWords * 32) {
       position_ -= kWords * 32;
       copied_ -= kWords;

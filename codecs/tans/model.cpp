@@ -1,5 +1,5 @@
-// Pairs: the alphabet holds the pairs that deserve at least half a slot; all others share an escape, which costs its
-// own code and 16 bits.
+// For pairs, the alphabet holds the pairs that deserve at least half a slot. All others share an escape, which costs
+// its own code and 16 bits.
 #include "codecs/tans/model.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ Model fit_pairs(std::span<const int8_t> elements, size_t block_elements, int tab
       ++counts[first | second << 8];
     }
   }
-  // The rarest kept pairs go first when there are more than slots: raise the demand until they fit.
+  // If there are more pairs than slots, the rarest go first: the demand rises until they fit.
   std::vector<uint16_t> kept;
   uint64_t escaped = 0;
   const auto choose = [&](uint64_t halves) {

@@ -11,7 +11,7 @@
 
 namespace ecmv::codecs::tans {
 
-// Symbol numbers are positions in the alphabet; an escape, if there is one, is the last.
+// Symbols are numbered by their position in the alphabet; an escape, if there is one, is the last.
 struct Model {
   int table_bits = 0;
   int symbols = 0;  // with the escape
@@ -20,8 +20,8 @@ struct Model {
   std::array<uint16_t, 1 << kMaxTableBits> frequency{};  // 1 .. 2^table_bits
 };
 
-// The symbol of each of 2^table_bits slots. `even`: the i-th of q occurrences stands near (i + 1/2) / q of the table,
-// found by a counting sort. Otherwise the classic walk with the step 5/8 L + 3.
+// The symbol of each of 2^table_bits slots. `even` puts the i-th of q occurrences near (i + 1/2) / q of the table, by a
+// counting sort. Otherwise the classic walk with the step 5/8 L + 3.
 void spread_symbols(const Model& model, bool even, uint16_t* symbol_of_slot);
 
 // value (16) | base (12) << 16 | bits (4) << 28: the next state is base + that many bits of the stream. An escape has
@@ -32,11 +32,11 @@ void build_table(const Model& model, bool even_spread, Entry* table);
 
 // Reads and checks the section `alphabet`; throws MalformedStream.
 void read_model(std::span<const std::byte> alphabet, const Layout& layout, Model& model);
-// The same without checks, for kernels: the stream was verified before. Never allocates.
+// The same without checks, for kernels, whose streams were verified before. Never allocates.
 void trusted_model(std::span<const std::byte> alphabet, const Layout& layout, Model& model);
 std::vector<std::byte> write_alphabet(const Model& model, const Layout& layout);
 
-// The model of these elements (at least one), rows of cols; a block's odd last element is paired with itself. Throws
+// The model of these elements (at least one), rows of cols. A block's odd last element is paired with itself. Throws
 // std::invalid_argument if there are more values than slots.
 Model fit_model(std::span<const int8_t> elements, int64_t cols, const Layout& layout);
 

@@ -1,6 +1,6 @@
 // Kernels of tans for the backend `simd`: the scalar loop of decode_steps.inc compiled for each instruction set, and
-// the product of the decoded pieces in vectors. The lanes share one bit stream, so vectors would need a prefix sum and
-// two gathers a step (NOTES.md).
+// products of the decoded pieces in vectors. Decoding in vectors would need a prefix sum and two gathers a step,
+// because the lanes share one bit stream (NOTES.md).
 #include <algorithm>
 #include <bit>
 #include <cstring>

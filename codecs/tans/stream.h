@@ -1,4 +1,4 @@
-// A matrix of tans as kernels on CPUs are bound to it.
+// A matrix of tans as CPU kernels are bound to it.
 #pragma once
 
 #include "codecs/compressed_matrix.h"
@@ -9,7 +9,7 @@ namespace ecmv::codecs::tans {
 
 using Stream = BlockStream<Layout>;
 
-// The instantiation for a layout. Args: DecodeArgs or MatvecArgs.
+// The instantiation for a layout. Args is DecodeArgs or MatvecArgs.
 template <class Args>
 using Run = BlockRun<Layout, Args>;
 

@@ -1,9 +1,9 @@
-// Builds the table of tans on a GPU, as a launch of its own before the one that decodes: a wave takes a symbol, a lane
-// some of its occurrences. Where occurrence i of q stands needs no sorting: how many occurrences of another symbol
-// stand before a place is a product and a shift. 40 symbols cost a lane some 160 operations for each of its
-// occurrences. An entry is base (12 bits, lowest) | and, of single elements, value (8) << 16 | bits (4) << 28, of pairs
-// bits (4) << 12 | value (16) << 16: what a lane needs most often is cheapest to get. An escape has bits = kEscapeMark
-// and its true bits in place of the value.
+// Builds the table of tans on a GPU, in a launch before the one that decodes: a wave takes a symbol, a lane some of its
+// occurrences. Nothing is sorted to find the place of occurrence i of q: a product and a shift tell how many
+// occurrences of another symbol come before a place. With 40 symbols a lane takes some 160 operations for each of its
+// occurrences. An entry is base (12 bits, lowest) | for single elements value (8) << 16 | bits (4) << 28, for pairs
+// bits (4) << 12 | value (16) << 16: the fields a lane needs most often are the cheapest to extract. An escape has bits
+// = kEscapeMark and its true bits in place of the value.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ class TableBuilder {
 
   ECMV_GPU_DEVICE int symbols() const { return symbols_; }
 
-  // All lanes of the wave: the entries of symbol s.
+  // All lanes of the wave compute the entries of symbol s.
   ECMV_GPU_DEVICE void fill(int s, bool even, gpu::Pointer<Entry> table) const {
     const uint32_t q = frequency_[s];
     const bool escape = s == model_.listed;
@@ -76,8 +76,8 @@ class TableBuilder {
   ECMV_GPU_DEVICE uint32_t u16(int at) const {
     return static_cast<uint32_t>(model_.alphabet[at]) | static_cast<uint32_t>(model_.alphabet[at + 1]) << 8;
   }
-  // Occurrences are sorted by place (2 i + 1) size / (2 q), those of a place by symbol. For another symbol with
-  // frequency f, ceil(f place / size - 1/2) stand below `place`.
+  // Occurrences are sorted by place (2 i + 1) size / (2 q), and by symbol at the same place. Another symbol with
+  // frequency f has ceil(f place / size - 1/2) occurrences before `place`.
   ECMV_GPU_DEVICE uint32_t place_evenly(int s, uint32_t q, uint32_t i) const {
     const uint32_t place = ((2 * i + 1) << model_.table_bits) / (2 * q);
     uint32_t slot = i;
@@ -104,7 +104,7 @@ ECMV_GPU_KERNEL void build_table(StoredModel model, bool even, gpu::Pointer<Entr
     builder.fill(s, even, table);
 }
 
-// Into `table`, of kTableBytes.
+// Builds the table into `table`, which has kTableBytes.
 template <bool kPairs>
 void launch_build_table(const StoredModel& model, bool even, Entry* table, int wave_size, void* stream) {
   const int symbols = model.listed + 1;

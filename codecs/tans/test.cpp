@@ -1,4 +1,4 @@
-// What only tans can claim: known tables, exact bytes, stored size against the entropy, kernels over all lanes.
+// Claims about tans alone: known tables, exact bytes, stored size against the entropy, kernels over all lanes.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,6 +1,6 @@
-// tile_rans: matrices of 16 levels in tiles that decode by themselves, rANS with streams and frequencies of each tile,
-// a form of it and one of Huffman codes for lanes that multiply at once, and plain packed 4 bits in the same tiles as
-// the baseline. Here the settings and the reference decoder.
+// tile_rans: matrices of 16 levels in tiles that decode by themselves. The coders are rANS with streams and frequencies
+// of each tile; rANS and Huffman codes for lanes that multiply at once; and plain packed 4 bits as the baseline. This
+// file has the settings and the reference decoder.
 #include "codecs/codec.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   return compressed;
 }
 
-// Little-endian numbers of a section, every access checked.
+// Reads little-endian numbers of a section and checks every access.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -58,7 +58,7 @@ class Reader {
   std::span<const std::byte> bytes_;
 };
 
-// Which symbol has a slot, and where its interval begins.
+// The symbol of each slot, and where each symbol's interval begins.
 struct Slots {
   std::vector<uint16_t> symbol;
   std::vector<uint32_t> frequency, first;
@@ -76,7 +76,7 @@ struct Slots {
       throw MalformedStream("Frequencies of a tile_rans stream add up to " + std::to_string(symbol.size()) + ", not " +
                             std::to_string(slots) + ".");
   }
-  // The symbol that a state means; the state becomes the one before it, not yet renormalised.
+  // Takes the symbol that a state means. The state becomes the one before it, not yet renormalised.
   uint32_t take(uint32_t& x, int prob_bits) const {
     const uint32_t slot = x & ((1u << prob_bits) - 1), s = symbol[slot];
     x = frequency[s] * (x >> prob_bits) + slot - first[s];
@@ -84,7 +84,7 @@ struct Slots {
   }
 };
 
-// Stores symbols as elements; throws for levels that are no numbers of the type.
+// Stores symbols as elements. Throws for levels that the type cannot hold.
 class Elements {
  public:
   Elements(const Layout& layout, const Levels& levels, datasets::ElementType type, std::span<std::byte> out)
@@ -122,7 +122,7 @@ void check_size(size_t bytes, int64_t wanted, const char* section) {
 
 size_t filled_up(size_t bytes) { return (bytes + kCodesAlign - 1) / kCodesAlign * kCodesAlign; }
 
-// A tile of rans; returns where the next begins.
+// A tile of rans. Returns where the next one begins.
 size_t decode_tile(const Layout& layout, const Tile& tile, const Reader& tables, const Reader& codes, size_t at,
                    Elements& out) {
   const Slots slots(tables, static_cast<size_t>(tile.number * kTileTableBytes), kLevels, kTileSlots, kTileSlots);
@@ -213,10 +213,10 @@ void decode_lanes(const Layout& layout, const CompressedView& compressed, Elemen
   check_size(codes.size(), static_cast<int64_t>(filled_up(2 * size_t{index.at<uint32_t>(index.size() - 4)})), "codes");
 }
 
-// A tile of huffman_lanes from `codes`, all reads checked. A lane's string must end in its last word.
+// A tile of huffman_lanes from `codes`; every read is checked. A lane's string must end in its last word.
 class HuffmanTile {
  public:
-  // `unit`: where its counts begin.
+  // The tile's counts begin at `unit`.
   HuffmanTile(const Reader& codes, size_t unit, size_t full)
       : codes_(codes), full_(full), lines_at_(unit * kCodesAlign + kCountBytes) {
     if (full % kBlockLines != 0 || full > codes.size() / kLineBytes)
@@ -230,11 +230,11 @@ class HuffmanTile {
     }
     end_ = filled_up(end_);
   }
-  // Lines that the strings reach.
+  // The number of lines that the strings reach.
   size_t lines() const { return *std::max_element(ends_.begin(), ends_.end()); }
   size_t end() const { return end_; }
 
-  // The next bits of a lane, zeros past its words.
+  // The next bits of a lane, with zeros past its words.
   uint32_t window(size_t lane, uint32_t position) const {
     return static_cast<uint32_t>((word(lane, position / 32) | uint64_t{word(lane, position / 32 + 1)} << 32) >>
                                  position % 32);
@@ -246,7 +246,8 @@ class HuffmanTile {
     if (words < ends_[lane] && ends_[lane] > full_)
       throw MalformedStream("A lane of a tile_rans stream holds more words than its elements need.");
   }
-  // After check_end of all lanes. Kernels have room for a tile's longest string, not for lines that no lane needs.
+  // Call this after check_end of all lanes. Kernels have room for a tile's longest string, not for lines that no lane
+  // needs.
   void check_lines() const {
     if (full_ > static_cast<size_t>(round_up(static_cast<int64_t>(longest_), kBlockLines)))
       throw MalformedStream("A tile of a tile_rans stream has full lines that no lane needs.");
@@ -358,7 +359,7 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   if (layout.tiles() == 0) return 0;
   const int64_t padded = panels_of(layout) * kPanelRows * kPanelCols;
   if (layout.coder == Coder::packed) return kLayerBytes + padded / 2;
-  // A symbol of rans takes up to 12 bits, one of two or four columns as many as prob_bits and a word rounded up, and
+  // A symbol of rans takes up to 12 bits. A symbol of two or four columns takes prob_bits and a word rounded up, and
   // two raw bits an element.
   if (layout.coder == Coder::rans)
     return kLayerBytes + kCodesAlign + layout.tiles() * (kTileTableBytes + kTileIndexBytes + 4 * layout.streams) +

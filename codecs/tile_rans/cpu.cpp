@@ -1,6 +1,6 @@
-// Portable kernels of tile_rans, both tile by tile: a tile's symbols go to a buffer of the first-level cache, from
-// there to memory as elements, or, row by row as floats, to the products with all tokens. Levels are exact in float32,
-// so the products are plain float32 sums.
+// Portable kernels of tile_rans, which work tile by tile. A tile's symbols go to a buffer of the first-level cache;
+// from there they go to memory as elements, or row by row as floats to the products with all tokens. Levels are exact
+// in float32, so the products are plain float32 sums.
 #include <algorithm>
 
 #include "backends/kernel.h"

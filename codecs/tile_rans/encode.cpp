@@ -1,5 +1,5 @@
-// Sections of each coder. rANS runs backwards: the encoder takes the symbols from the last to the first and ends in the
-// state with which decoding begins.
+// Writes the sections of each coder. rANS runs backwards: the encoder takes the symbols from the last to the first and
+// ends in the state with which decoding begins.
 #include "codecs/tile_rans/encode.h"
 #include "codecs/compressed_matrix.h"
 
@@ -37,13 +37,13 @@ void for_each_tile(const Layout& layout, F f) {
     for (int64_t across = 0; across < layout.tiles_across; ++across) f(tile_at(layout, down, across));
 }
 
-// A lane's quads of a tile in their order, four symbols a word; `filler` where the tile has no element.
+// A lane's quads of a tile in their order, four symbols a word, with `filler` where the tile has no element.
 class TileQuads {
  public:
   TileQuads(const Layout& layout, std::span<const uint8_t> symbols, uint8_t filler)
       : layout_(layout), symbols_(symbols), filler_(filler) {}
 
-  // Whether the tile has the element in column `first` of the quad, and with it any in a later one.
+  // Whether the tile has the quad's element in column `first` or in a later one.
   bool reaches(const Tile& tile, int lane, int number, int first) const {
     const int panel = number / kPanelQuads, quad = number % kPanelQuads;
     return panel % tile.panels_down * kPanelRows + row_of(lane, quad) < tile.rows &&
@@ -120,7 +120,8 @@ void encode_tiles(const Layout& layout, std::span<const uint8_t> symbols, std::v
   });
 }
 
-// What rans_lanes and huffman_lanes code: symbols of columns of a lane's quads, for a table of the layer, and raw bits.
+// The input of rans_lanes and huffman_lanes: symbols of columns of a lane's quads, for a table of the layer, and raw
+// bits.
 class LaneSymbols {
  public:
   LaneSymbols(const Layout& layout, std::span<const uint8_t> symbols)
@@ -131,7 +132,7 @@ class LaneSymbols {
     if (layout_.symbol_cols == 4) return symbol_of_four(quads_.at(tile, lane, number));
     return symbol_of_two(quads_.at(tile, lane, number / 2) >> (number % 2 * 16));
   }
-  // Whether the symbol has no element of the tile.
+  // Whether no element of the tile is in the symbol.
   bool is_filler(const Tile& tile, int lane, int number) const {
     if (layout_.symbol_cols == 4) return !quads_.reaches(tile, lane, number, 0);
     return !quads_.reaches(tile, lane, number / 2, number % 2 * 2);
@@ -210,13 +211,12 @@ void encode_lanes(const Layout& layout, std::span<const uint8_t> symbols, std::v
   lane_symbols.finish_raw(sections[kRaw]);
 }
 
-// A code, first bit lowest.
+// A code with its first bit lowest.
 struct PrefixCode {
   uint32_t bits, length;
 };
 
-// The code of each symbol, and the table that undoes them. Where a code has one symbol, half of the entries are never
-// met.
+// The code of each symbol, and the table that decodes it. With a single symbol, half of the entries are never read.
 std::vector<PrefixCode> make_codes(const Layout& layout, std::span<const uint64_t> counts,
                                    std::vector<std::byte>& table) {
   const std::vector<uint8_t> lengths = modelling::limited_code_lengths(counts, layout.table_bits);
@@ -265,7 +265,7 @@ void encode_huffman(const Layout& layout, std::span<const uint8_t> symbols, std:
       shortest = std::min(shortest, words.size());
       lines = std::max(lines, words.size());
     }
-    // As few full lines as the counts allow.
+    // Takes as few full lines as the counts allow.
     const size_t least = lines > kMostTailWords ? lines - kMostTailWords : 0,
                  full = std::max(shortest / kBlockLines, (least + kBlockLines - 1) / kBlockLines) * kBlockLines;
     most_lines = std::max({most_lines, lines, full});
@@ -293,7 +293,7 @@ void encode_huffman(const Layout& layout, std::span<const uint8_t> symbols, std:
 }  // namespace
 
 std::vector<uint32_t> lane_frequencies(std::span<const uint64_t> counts, int prob_bits) {
-  // Symbols that would have more than the most get just that; what they leave is shared by the others, and again.
+  // Caps each frequency at the most; the other symbols share the excess, again and again.
   std::vector<uint32_t> frequency = modelling::normalise(counts, prob_bits);
   uint32_t surplus = 0;
   for (uint32_t& f : frequency)
@@ -301,7 +301,7 @@ std::vector<uint32_t> lane_frequencies(std::span<const uint64_t> counts, int pro
       surplus += f - kMostFrequency;
       f = kMostFrequency;
     }
-  // To those in use first, in proportion, so that it is used up in a few rounds; then one by one to all.
+  // Gives it first to symbols in use, in proportion, so that it is used up in a few rounds; then one by one to all.
   while (surplus > 0) {
     uint64_t weight = 0;
     for (const uint32_t f : frequency) weight += f < kMostFrequency ? f : 0;

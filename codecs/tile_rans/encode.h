@@ -9,12 +9,12 @@
 
 namespace ecmv::codecs::tile_rans {
 
-// The sections that the layout's coder writes, for a matrix with elements. Throws std::length_error where offsets of 32
-// bits do not reach.
+// The sections that the layout's coder writes, for a matrix with elements. Throws std::length_error if an offset
+// exceeds 32 bits.
 void encode_symbols(const Layout& layout, std::span<const uint8_t> symbols, std::vector<Section>& sections);
 
-// Frequencies of symbols of rans_lanes: at most 255 each, sum 2^prob_bits, none where the count is 0 unless the others
-// do not reach the sum.
+// Frequencies of symbols of rans_lanes: at most 255 each, sum 2^prob_bits. Symbols with count 0 get none unless the
+// others cannot reach the sum.
 std::vector<uint32_t> lane_frequencies(std::span<const uint64_t> counts, int prob_bits);
 
 }  // namespace ecmv::codecs::tile_rans

@@ -2,37 +2,40 @@
 // tiles; tiles at the right and lower edge are smaller. Every tile can be decoded by itself. Sections, everything
 // little-endian:
 //
-//   layer   scale   f32 scale, f32 zero_point (an integer multiple of scale), u32 tiles down, u32 tiles across;
-//           huffman_lanes: u32 lines of the longest tile
-//   tables  table   rans: u16 frequency[16] a tile, sum 4096;  rans_lanes: u16 frequency[256] of the layer, each at
-//           most 255, sum 2^prob_bits;
-//                   huffman_lanes: u32 entry[2^table_bits] of the layer
-//   index   index   rans: u32 first byte in `codes`, u32 symbols, a tile;  rans_lanes: u32 first word, u16 start[32] a
-//           tile, and the last tile's end (u32);
-//                   huffman_lanes: u32 first unit of 16 bytes, u32 full lines a tile, and the last tile's end (u32
-//                   unit, u32 0)
-//   codes   payload rans: a tile's states (u32), then bytes in the order in which decoding takes them;  rans_lanes:
-//           words (u16), lane after lane, each
-//                   lane's state (low word, high word) and then its words in the order of decoding;  huffman_lanes:
-//                   counts, lines and tails of a tile;
-//                   packed: panels, see below
-//   raw     payload rans_lanes, huffman_lanes with symbols of 4 columns: panels of the elements' two low bits
+//   layer   scale    f32 scale, f32 zero_point (an integer multiple of scale), u32 tiles down, u32 tiles across
+//                    huffman_lanes: also u32 lines of the longest tile
+//   tables  table    rans: u16 frequency[16] a tile, sum 4096
+//                    rans_lanes: u16 frequency[256] of the layer, each at most 255, sum 2^prob_bits
+//                    huffman_lanes: u32 entry[2^table_bits] of the layer
+//   index   index    rans: u32 first byte in `codes`, u32 symbols, a tile
+//                    rans_lanes: u32 first word, u16 start[32] a tile, and the last tile's end (u32)
+//                    huffman_lanes: u32 first unit of 16 bytes, u32 full lines a tile, and the last tile's end (u32
+//                    unit, u32 0)
+//   codes   payload  rans: a tile's states (u32), then bytes in the order in which decoding takes them
+//                    rans_lanes: words (u16), lane after lane: the lane's state (low word, high word), then its words
+//                    in the order of decoding
+//                    huffman_lanes: counts, lines and tails of a tile
+//                    packed: panels, see below
+//   raw     payload  rans_lanes, huffman_lanes with symbols of 4 columns: panels of the elements' two low bits
 //
-// rans: symbols of a tile row by row; symbol i belongs to stream i mod S; states in [2^23, 2^31), slot = state & 4095.
-// The others follow the operands of matrix units. A panel is 16 rows x 32 columns, dealt to 32 lanes: element (r, c) is
-// byte c % 4 of quad r / 8 + 2 (c / 16) of lane 4 (r % 8) + c % 16 / 4. A tile's panels go down first, then to the
-// right; what a panel has beyond the tile is padding. A packed panel has two words a lane: of quads 0 and 1, of quads 2
-// and 3, four bits a byte each, the even quad low. A raw panel has a word a lane, two bits of a byte for each quad. A
-// symbol of rans_lanes and of huffman_lanes is two or four columns of a quad; states in [2^16, 2^32).
+// rans: a tile's symbols are coded row by row; symbol i belongs to stream i mod S; states are in [2^23, 2^31), slot =
+// state & 4095.
+//
+// The other coders follow the operands of matrix units. A panel is 16 rows x 32 columns, dealt to 32 lanes: element (r,
+// c) is byte c % 4 of quad r / 8 + 2 (c / 16) of lane 4 (r % 8) + c % 16 / 4. A tile's panels go down first, then to
+// the right; the part of a panel beyond the tile is padding. A packed panel has two words a lane, one for quads 0 and 1
+// and one for quads 2 and 3, with four bits of each in a byte, the even quad low. A raw panel has a word a lane, two
+// bits of a byte for each quad. A symbol of rans_lanes and of huffman_lanes is two or four columns of a quad; states
+// are in [2^16, 2^32).
 //
 // huffman_lanes: tiles are filled up to whole pieces of 8 panels. A lane's codes of a tile are one string of bits,
 // first bit lowest, cut into words. Entry i of the table is for strings that go on with the bits of i, the first one
-// lowest. symbol_cols 2: bytes 0 and 1 are the columns, the upper half is the code's length. 4: byte k has the two high
-// bits of column k in the places that they have in a symbol; bits below are such that (byte 0 + 4 byte 1 + 16 byte 2)
-// mod 64 is the length, none in byte 3. A tile is 32 counts of 4 bits, a lane's low in byte lane / 2 if it is even;
-// full lines, a multiple of 4: word k of all lanes, zeros past a string's end; then the lanes' tails, lane after lane:
-// as many words as its count says; and zeros up to 16 bytes. Raw panels of a piece are mixed: words of panels 0 to 3 of
-// lane 0, of lane 1, ..., then panels 4 to 7.
+// lowest. With symbol_cols 2, bytes 0 and 1 of an entry are the columns and the upper half is the code's length. With
+// 4, byte k has the two high bits of column k in the places that they have in a symbol; the bits below are such that
+// (byte 0 + 4 byte 1 + 16 byte 2) mod 64 is the length, and byte 3 has none. A tile is 32 counts of 4 bits, in byte
+// lane / 2, the even lane's low; full lines, a multiple of 4: word k of all lanes, zeros past a string's end; then the
+// lanes' tails, lane after lane, each of as many words as its count says; and zeros up to 16 bytes. Raw panels of a
+// piece are mixed: the words of panels 0 to 3 of lane 0, of lane 1, ..., then panels 4 to 7.
 #pragma once
 
 #include <algorithm>
@@ -81,8 +84,8 @@ inline constexpr int quad_of(int row, int col) { return row / 8 + col / 16 * 2; 
 inline constexpr int row_of(int lane, int quad) { return lane / 4 + quad % 2 * 8; }
 inline constexpr int col_of(int lane, int quad) { return lane % 4 * 4 + quad / 2 * 16; }
 
-// The number in rans_lanes' table of four or two columns, as bytes of a quad: two high bits of four columns, four bits
-// of two.
+// The number in rans_lanes' table of four or two columns, given as bytes of a quad: two high bits of each of four
+// columns, or four bits of each of two.
 inline constexpr uint32_t symbol_of_four(uint32_t quad) {
   return (quad >> 2 & 3) | (quad >> 8 & 0xC) | (quad >> 14 & 0x30) | (quad >> 20 & 0xC0);
 }
@@ -101,7 +104,7 @@ inline constexpr uint32_t high_bytes(uint32_t value) {
   return (value & 3) << 2 | (value & 0x30) << 6 | (value & 0x300) << 10 | (value & 0x3000) << 14;
 }
 
-// An entry of huffman_lanes' table, and what one says.
+// An entry of huffman_lanes' table, and its fields.
 inline constexpr uint32_t huffman_entry(int symbol_cols, uint32_t symbol, uint32_t length) {
   if (symbol_cols == 2) return (symbol & 15) | (symbol & 0xF0) << 4 | length << 16;
   const uint32_t highs = (symbol & 3) << 2 | (symbol & 0xC) << 8 | (symbol & 0x30) << 14 | (symbol & 0xC0) << 20;
@@ -119,7 +122,7 @@ inline constexpr uint32_t symbol_of_entry(int symbol_cols, uint32_t entry) {
 // Bits that an entry's columns may have.
 inline constexpr uint32_t kHighBits = 0x0C0C0C0Cu, kPairBits = 0x0F0Fu;
 
-// What settings and shape say about the bytes.
+// The layout of the bytes, as settings and shape determine it.
 struct Layout {
   Coder coder = Coder::rans;
   int64_t tile_rows = 0, tile_cols = 0;
@@ -189,7 +192,7 @@ inline int64_t panels_of(const Layout& layout) {
              ? 0
              : round_up(layout.shape.rows, layout.row_unit()) / kPanelRows * (layout.padded_cols() / kPanelCols);
 }
-// Where the raw word of a lane and panel is in section `raw`, in words.
+// The place of a lane and panel's raw word in section `raw`, in words.
 inline int64_t raw_word(const Layout& layout, int64_t panel, int lane) {
   if (layout.coder != Coder::huffman_lanes) return panel * kLanes + lane;
   return panel / 4 * 4 * kLanes + int64_t{lane} * 4 + panel % 4;

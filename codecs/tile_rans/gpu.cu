@@ -1,7 +1,7 @@
-// GPU kernels of tile_rans: decode, and the launches of a product. In gpu/, products.h has the products, panels.h,
-// lanes.h, huffman.h and streams.h the coders, plan.h what to launch for which matrix and policy, tokens.h products
-// with tokens of bf16. A product is at most three launches: tokens become digits, the products, and, where a strip's
-// columns are split over thread blocks because there are few strips, the sum over the splits.
+// GPU kernels of tile_rans: decode, and the launches of a product. In gpu/, products.h has the products; panels.h,
+// lanes.h, huffman.h and streams.h have the coders; plan.h chooses launches for a matrix and policy; tokens.h has
+// products with tokens of bf16. A product is at most three launches: tokens become digits, the products, and, if there
+// are few strips and a strip's columns are split over thread blocks, the sum over the splits.
 #include <algorithm>
 #include <span>
 #include <string>
@@ -93,12 +93,12 @@ std::string decode_refuses(const CompressedView& view, const backends::DeviceInf
 }
 
 constexpr int64_t kDigitSharedBytes = 512;
-// Two operands, of which every lane group has the sums of all panels in registers.
+// These tokens take two operands, for which every lane group has the sums of all panels in registers.
 constexpr int kMostRegisterTokens = 5;
 constexpr int64_t kTokenBytes = backends::kMaxBatch * 8 * (1 + kDigitParts);  // units and sums
 int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// Where in the scratch operands end, and where tokens' units and sums do, which sums of splits follow.
+// The scratch holds operands, then tokens' units and sums, then the sums of splits.
 int64_t operands_end(const Layout& layout) {
   return aligned(operand_bytes(layout.shape.cols, operands_of(backends::kMaxBatch)));
 }
@@ -108,8 +108,8 @@ int64_t scratch_bytes(const Layout& layout) {
   return operands_end(layout) + aligned(kTokenBytes) + sums;
 }
 
-// Fixed point moves an element of a token by at most 2^-22.98 of its largest, which is what float32 sums could lose
-// (cols 2^-24) with elements 2.03 times the largest level beside the others.
+// Fixed point moves an element of a token by at most 2^-22.98 of its largest. Float32 sums could lose as much (cols
+// 2^-24) if elements of 2.03 times the largest level were beside the others.
 backends::ProductRounding rounding(const Levels& levels) {
   return {.more_roundings = 1, .offset = 2.03 * levels.largest()};
 }
@@ -152,8 +152,7 @@ void launch_products(const ProductLaunch& products, void* stream) {
   }
 }
 
-// The operands of a lane group, rounded up to a number that has a kernel; with the most of them, tokens may have twice
-// as many.
+// The operands of a lane group, rounded up to a number that has a kernel; see also `halves`.
 int lane_group_operands(int batch, bool registers) {
   const int operands = operands_of(batch);
   if (operands <= 1) return 1;
@@ -161,7 +160,7 @@ int lane_group_operands(int batch, bool registers) {
   return operands <= 3 ? 3 : operands <= 6 ? 6 : kMostOperands;
 }
 
-// How some number of tokens is multiplied; no lane groups: the device has too little shared memory for it.
+// How a number of tokens is multiplied. No lane groups means that the device has too little shared memory.
 struct Way {
   Plan plan;
   int splits = 1;
@@ -178,8 +177,8 @@ struct Multiply {
   int batch;
   void (*launch)(const ProductLaunch&, void* stream);
   Stream stream;
-  // For tokens of one operand, for as many as are multiplied in registers, and for more, which are multiplied as panels
-  // are.
+  // For tokens of one operand; for as many as are multiplied in registers; and for more, which are multiplied as
+  // panels.
   Way one_operand, few, many;
   int most_few;
   int tile_rows;
@@ -193,7 +192,7 @@ struct Multiply {
   }
 
  private:
-  // The tokens from `first` on, as many as are taken at once; returns how many.
+  // Multiplies the tokens from `first` on, as many as one launch takes; returns how many.
   int launch_tokens(void* gpu_stream, const backends::MatmulArgs& args, int first) const {
     const int left = batch - first;
     constexpr int kTokensOfOperand = kUnitColumns / kDigits;
@@ -316,7 +315,7 @@ backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers laye
 // --- products with tokens of bf16
 // -------------------------------------------------------------------------------------
 
-// Integers that symbols stand for have 8 bits at most, and so has what is added to the 128 in front of a symbol.
+// Symbols stand for integers of at most 8 bits, and so does the number added to the 128 in front of a symbol.
 constexpr int64_t kLeastFirst = -128, kMostFirst = 256 - kLevels + 1;
 
 std::string refuses_tokens(const CompressedView& view, const backends::DeviceInfo& device,

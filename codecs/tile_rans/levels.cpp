@@ -1,5 +1,5 @@
 // See levels.h. The grid is found by trying scales in ascending order, from a fifteenth of the range on, with few
-// significant bits: 5 for bf16, so that levels -8..7 take 8. That makes a step 3 % wider than it could be, on average.
+// significant bits: 5 for bf16, so that levels -8..7 take 8. On average that makes a step 3 % wider than it could be.
 #include "codecs/tile_rans/levels.h"
 
 #include <cmath>
@@ -100,7 +100,7 @@ Levels fit_levels(const datasets::MatrixView& matrix) {
     int64_t steps = static_cast<int64_t>(std::ceil(std::ldexp(mantissa, type.scale_bits)));
     exponent -= type.scale_bits;
     const int64_t most = int64_t{1} << type.scale_bits;
-    // A scale beyond twice the greatest magnitude fits always: everything is 0 then.
+    // A scale beyond twice the greatest magnitude always fits: everything becomes 0.
     while (!fits(std::ldexp(static_cast<double>(steps), exponent), range, type)) {
       if (++steps < most) continue;
       steps = most / 2;
@@ -124,7 +124,8 @@ std::vector<uint8_t> symbols_of(const datasets::MatrixView& matrix, const Levels
   for (size_t first = 0; first < symbols.size(); first += kPiece) {
     const size_t count = std::min(kPiece, symbols.size() - first);
     datasets::read_numbers(matrix, static_cast<int64_t>(first), {numbers, count});
-    // A quotient's rounding error is far smaller than its distance from a tie that is none: both have few bits.
+    // A quotient that is no tie lies much farther from a tie than its rounding error, because both numbers have few
+    // bits.
     for (size_t i = 0; i < count; ++i)
       symbols[first + i] =
           static_cast<uint8_t>(static_cast<int64_t>(std::rint(numbers[i] / levels.scale)) - levels.first);

@@ -1,7 +1,7 @@
 // The 16 levels of a layer: value = fmaf(symbol, scale, zero_point). int8 keeps its values (scale 1). Floats are
-// rounded to the nearest level of a grid of multiples of `scale`, whose scale has so few bits that every level in use
-// is a number of the source's own type: then the reference's elements, fmaf in float32 and symbol * scale + zero_point
-// without rounding are one and the same.
+// rounded to the nearest level of a grid of multiples of `scale`. The scale has so few bits that the source's own type
+// holds every level in use: then the reference's elements, fmaf in float32 and symbol * scale + zero_point without
+// rounding are the same numbers.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace ecmv::codecs::tile_rans {
 
-// Multiples of scale that zero points may be: sums of products stay below 2^63 up to 2^19 columns.
+// Zero points may be this many multiples of scale: sums of products stay below 2^63 up to 2^19 columns.
 inline constexpr int64_t kFurthestZero = int64_t{1} << 20;
 
 struct Levels {
@@ -30,14 +30,14 @@ struct Levels {
   }
 };
 
-// "" if there are levels for this matrix, otherwise why not, as a sentence.
+// "" if there are levels for this matrix, otherwise the reason as a sentence.
 std::string refuses_levels(const datasets::MatrixView& matrix);
 // The levels of a matrix that has elements and that refuses_levels() takes.
 Levels fit_levels(const datasets::MatrixView& matrix);
 // Every element's symbol.
 std::vector<uint8_t> symbols_of(const datasets::MatrixView& matrix, const Levels& levels);
 
-// The levels stored in `layer`; throws MalformedStream if there are none such.
+// The levels stored in `layer`. Throws MalformedStream for invalid ones.
 Levels read_levels(std::span<const std::byte> layer);
 // The same without checks.
 inline Levels trusted_levels(std::span<const std::byte> layer) {
@@ -48,7 +48,7 @@ inline Levels trusted_levels(std::span<const std::byte> layer) {
   return levels;
 }
 
-// The bit pattern of a value that is a number of the type.
+// The bit pattern of a value that the type holds.
 inline uint32_t exact_bits(double value, datasets::ElementType type) {
   if (type == datasets::ElementType::i8) return static_cast<uint8_t>(static_cast<int64_t>(value));
   if (type == datasets::ElementType::f32) return std::bit_cast<uint32_t>(static_cast<float>(value));
@@ -61,7 +61,7 @@ inline uint32_t exact_bits(double value, datasets::ElementType type) {
          (exponent == 0 ? fraction : (static_cast<uint32_t>(exponent) << 10) + fraction - 0x400u);
 }
 
-// Bit patterns of the levels as elements of a type (in the low bytes); nothing where a level is no number of that type.
+// Bit patterns of the levels as elements of a type (in the low bytes); nothing if the type does not hold a level.
 std::array<std::optional<uint32_t>, kLevels> level_bits(const Levels& levels, datasets::ElementType type);
 
 }  // namespace ecmv::codecs::tile_rans

@@ -1,6 +1,6 @@
-// SIMD kernels of tile_rans: tiles are decoded by the portable loops (tiles.h), the products are vectors. A row's
-// symbols become floats once and are multiplied with four tokens at a time, so that the sums' latency is hidden and
-// loads of weights are shared; with one token they never leave the registers. Levels are exact in float32.
+// SIMD kernels of tile_rans: the portable loops (tiles.h) decode tiles, vectors multiply. A row's symbols become floats
+// once and are multiplied with four tokens at a time, which hides the sums' latency and shares loads of weights; with
+// one token they never leave the registers. Levels are exact in float32.
 #include <algorithm>
 
 #include "backends/kernel.h"
@@ -20,7 +20,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// Room of weights and symbols after a row, for whole vectors.
+// Room for weights and symbols after a row, so that whole vectors fit.
 inline constexpr int kRoom = 64;
 
 struct Scratch {
@@ -44,8 +44,8 @@ class Weights {
   V scale_, zero_point_;
 };
 
-// After the tile's last column x is that of the next tile or zero, and weights are anything: the last vector is cut
-// off.
+// After the tile's last column x belongs to the next tile or is zero, and weights are undefined, so the last vector is
+// masked.
 HWY_INLINE float MultiplyOne(const Weights& weights, const uint8_t* symbols, const float* x, int cols) {
   const D d;
   const int lanes = static_cast<int>(hn::Lanes(d));

@@ -1,8 +1,8 @@
-// Tiles for CPU kernels: a tile's symbols into a buffer, row by row, without checks (the stream was verified before). A
-// state of rans looks its symbol up in 4096 bytes made for each tile; one of rans_lanes finds symbol, frequency and
-// rank in one entry of a table of the layer. The states of a step are independent, which is what keeps a core busy.
-// Whether a state needs a byte or word no branch predictor learns, so words are loaded in any case and masked; that
-// reads beyond the last tile's codes, which has branches instead.
+// Tiles for CPU kernels: decodes a tile's symbols into a buffer, row by row, without checks (the stream was verified
+// before). A state of rans looks its symbol up in 4096 bytes made for each tile; a state of rans_lanes finds symbol,
+// frequency and rank in one entry of the layer's table. The states of a step are independent, which keeps a core busy.
+// No branch predictor learns whether a state needs a byte or word, so words are always loaded and then masked. In the
+// last tile that would read beyond the codes, so it branches instead.
 #pragma once
 
 #include <array>
@@ -13,10 +13,10 @@
 
 namespace ecmv::codecs::tile_rans {
 
-// Columns of the buffer's rows: panels may write beyond the tile.
+// Columns of the buffer's rows; panels may write beyond the tile.
 inline constexpr int kMostTileCols = 512;
 inline constexpr int64_t kTileBufferBytes = int64_t{64} * kMostTileCols;
-// A lane's pairs of columns in the longest codes, in blocks of full lines, and the most lines of tails after them.
+// A lane's pairs of columns with the longest codes, in blocks of full lines, and the most lines of tails after them.
 inline constexpr int kMostTileLines =
     64 * kMostTileCols / kLanes / 2 * kMostTableBits / 32 + kBlockLines + kMostTailWords + 1;
 
@@ -27,7 +27,7 @@ T load(const std::byte* bytes) {
   return value;
 }
 
-// What decoding a tile needs, in the caller's scratch.
+// Buffers for decoding a tile, in the caller's scratch.
 struct TileScratch {
   std::array<uint8_t, kTileSlots> slots;                // rans
   std::array<uint32_t, kTileSlots> entries;             // rans_lanes: once for the layer
@@ -176,8 +176,8 @@ class TileDecoder {
     store_quads<kCols>(tile, stride, out, step);
   }
 
-  // Quads in the order of panels, made of step(lane), a lane's next two columns or four columns' high bits, and in that
-  // case the raw bits.
+  // Decodes quads in the order of panels. step(lane) gives a lane's next two columns, or four columns' high bits, which
+  // the raw bits complete.
   template <int kCols, typename Step>
   void store_quads(const Tile& tile, int stride, uint8_t* out, Step step) const {
     const std::byte* raw = sections_[kRaw] + tile.first_panel * kRawPanelBytes;

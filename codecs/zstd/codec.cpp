@@ -1,6 +1,6 @@
 // zstd: the yardstick of fast general-purpose entropy decoding. On elements without repetitions a block is nothing but
-// Huffman-coded literals, which libzstd decodes in four interleaved streams, two symbols a look-up. `level` 0 asks
-// for exactly that: libzstd's fastest level with literal compression switched on, so that no search spoils a block.
+// Huffman-coded literals, which libzstd decodes in four interleaved streams, two symbols a look-up. `level` 0 asks for
+// exactly that: libzstd's fastest level with literal compression switched on, so that no search spoils a block.
 #define ZSTD_STATIC_LINKING_ONLY  // literalCompressionMode, decoding in memory of our own
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -16,7 +16,7 @@
 namespace ecmv::codecs::zstd {
 namespace {
 
-// libzstd's result, unless it says that there is no memory.
+// libzstd's result; throws if it ran out of memory.
 size_t unless_out_of_memory(size_t result) {
   if (ZSTD_isError(result) && ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation) throw std::bad_alloc();
   return result;
@@ -44,7 +44,7 @@ void compress(std::span<const std::byte> block, const Settings& settings, std::v
 }
 
 bool decompress(std::span<const std::byte> compressed, const Settings&, std::span<std::byte> out) {
-  // One frame and nothing after it: ZSTD_decompress alone would accept several frames and skippable ones.
+  // Accepts one frame and nothing after it; ZSTD_decompress alone would accept several frames and skippable ones.
   if (ZSTD_findFrameCompressedSize(compressed.data(), compressed.size()) != compressed.size()) return false;
   return unless_out_of_memory(ZSTD_decompress(out.data(), out.size(), compressed.data(), compressed.size())) ==
          out.size();
@@ -60,7 +60,7 @@ const Codec& codec() {
           .settings = {number_setting("level", "", "0: Huffman-coded literals only; 1..19: libzstd's levels", 0, 0,
                                       19)},
       },
-      // ZSTD_COMPRESSBOUND: n + n / 256, and up to 64 bytes for blocks below 128 KiB.
+      // ZSTD_COMPRESSBOUND is n + n / 256, and up to 64 bytes for blocks below 128 KiB.
       {.compress = compress, .decompress = decompress, .spread = 256, .constant = 64});
   return codec;
 }

@@ -1,4 +1,4 @@
-// Decode kernel of zstd: libzstd itself, its decoding context placed in the scratch, so that nothing is allocated.
+// Decode kernel of zstd: calls libzstd with its decoding context in the scratch, so nothing is allocated.
 #define ZSTD_STATIC_LINKING_ONLY  // ZSTD_initStaticDCtx, ZSTD_estimateDCtxSize
 #include <zstd.h>
 

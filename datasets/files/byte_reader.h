@@ -1,4 +1,4 @@
-// Little-endian fields one after the other, every read checked.
+// Reads little-endian fields one after the other and checks every read.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace ecmv::datasets {
 
 class ByteReader {
  public:
-  // `no_such_file` begins the sentence about what is missing: "Not a readable GGUF file".
+  // `no_such_file` begins the sentence about a missing field: "Not a readable GGUF file".
   ByteReader(std::span<const std::byte> bytes, std::string_view no_such_file)
       : left_(bytes), no_such_file_(no_such_file) {}
 

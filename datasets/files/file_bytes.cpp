@@ -1,4 +1,4 @@
-// Mapping of a file through POSIX; see file_bytes.h.
+// Maps a file through POSIX; see file_bytes.h.
 #include "datasets/files/file_bytes.h"
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ namespace {
   throw DatasetError("The file \"" + path + "\" cannot be read: " + what + ".");
 }
 
-// The rest of the mapping's last page, which can be read and is none of the file: for a sanitizer it is out of bounds.
+// The rest of the mapping's last page can be read but is not part of the file; sanitizers treat it as out of bounds.
 size_t rest_of_page(size_t size) {
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   return (page - size % page) % page;
@@ -42,7 +42,7 @@ struct Descriptor {
 }  // namespace
 
 FileBytes::FileBytes(const std::string& path) {
-  // Without O_NONBLOCK opening a named pipe would wait for a writer.
+  // Without O_NONBLOCK, opening a named pipe would wait for a writer.
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.number < 0) fail(path, std::strerror(errno));
   struct stat status {};

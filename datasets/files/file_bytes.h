@@ -1,5 +1,5 @@
-// A whole file in memory, read-only: mapped, so only the pages that are read cost anything. Files of 100 GB
-// can be inspected on small machines. The bytes live as long as the object.
+// A whole file in memory, read-only. It is mapped, so only the pages that are read cost anything, and small machines
+// can inspect files of 100 GB. The bytes live as long as the object.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// See gguf.h. Of the key-value pairs only general.alignment is used; the others are walked over.
+// See gguf.h. Only general.alignment is used of the key-value pairs; the others are skipped.
 #include "datasets/files/gguf.h"
 
 #include <algorithm>
@@ -19,13 +19,13 @@ constexpr int kDeepestArray = 4;
 
 enum ValueType : uint32_t { kU32 = 4, kText = 8, kArray = 9 };
 
-// Bytes of a value of a fixed size: of types 0 to 12, 0 for texts, arrays and unknown ones.
+// Bytes of a value of type 0 to 12; 0 for texts, arrays and unknown types.
 uint64_t fixed_bytes(uint32_t type) {
   static constexpr uint64_t kBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
   return type < std::size(kBytes) ? kBytes[type] : 0;
 }
 
-// Types of tensors by their numbers, as ggml counts them; numbers that are missing were given up.
+// The types of tensors by ggml's numbers. Missing numbers are of types that ggml has dropped.
 std::string_view tensor_type(uint32_t number) {
   static constexpr std::string_view kTypes[] = {
       "F32",    "F16",   "Q4_0",  "Q4_1",   "",      "",      "Q5_0",    "Q5_1",   "Q8_0",    "Q8_1",
@@ -44,7 +44,7 @@ std::string gguf_text(ByteReader& reader, std::string_view what) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// `count` values of a type, without looking at them.
+// Skips `count` values of a type.
 void skip_values(ByteReader& reader, uint32_t type, uint64_t count, int depth) {
   constexpr std::string_view kValue = "the value of a key";
   if (const uint64_t bytes = fixed_bytes(type); bytes > 0) {
@@ -64,7 +64,7 @@ void skip_values(ByteReader& reader, uint32_t type, uint64_t count, int depth) {
   }
 }
 
-// Walks over the pairs; what general.alignment says, 32 without it.
+// Skips the pairs and returns general.alignment, 32 if there is none.
 uint64_t read_alignment(ByteReader& reader, uint64_t pairs) {
   uint64_t alignment = 32;
   for (uint64_t i = 0; i < pairs; ++i) {

@@ -55,7 +55,7 @@ MatvansFile parse_container(std::span<const std::byte> bytes) {
   require(file, "matrices", "I8", {count, cols, cols});
   MatvansFile result;
   expect_few_matrices(static_cast<size_t>(count));
-  // A stack however narrow its matrices are.
+  // However narrow its matrices are, the tensor is read as a stack.
   const size_t bytes_of_layer = static_cast<size_t>(cols * cols);
   for (int64_t layer = 0; layer < count; ++layer)
     result.layers.push_back(
@@ -132,7 +132,7 @@ extern const DataSource kMatvansSource{"matvans",    "matrices and initial vecto
 
 namespace {
 
-// Whether it is one shows at its end.
+// Only the end of the file tells whether it is one.
 SourceFacts check_matvans(const SourceRequest& request) {
   SourceFacts facts;
   for (const Matrix& matrix : load_matvans(request).layers) facts.bytes += matrix.shape.elements();

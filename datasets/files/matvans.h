@@ -1,5 +1,5 @@
-// The uncompressed files of the MatVANS experiments, in both layouts: a safetensors container with the
-// tensors `matrices` and `initial_vector`, and a headerless .bin file. Which one it is, the content decides.
+// The uncompressed files of the MatVANS experiments, in both layouts: a safetensors container with the tensors
+// `matrices` and `initial_vector`, and a headerless .bin file. The content tells which one a file is.
 #pragma once
 
 #include <span>
@@ -18,11 +18,10 @@ struct MatvansFile {
   std::vector<uint32_t> hashes;
 };
 
-// Throws DatasetError if the bytes are neither layout, with what is wrong; compressed twins are named as
-// such.
+// Throws DatasetError with a sentence about the error if the bytes have neither layout; names compressed twins as such.
 MatvansFile parse_matvans_uncompressed(std::span<const std::byte> bytes);
 
-// The hash that these files store of a vector.
+// The hash that these files store for a vector.
 uint32_t matvans_hash(std::span<const int8_t> vector);
 
 }  // namespace ecmv::datasets

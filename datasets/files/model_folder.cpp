@@ -1,4 +1,4 @@
-// See model_folder.h. The index is read event by event, so that nothing is held but names.
+// See model_folder.h. The index is read event by event, so that only names are held in memory.
 #include "datasets/files/model_folder.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr size_t kMaxShards = 1024, kMaxIndexBytes = 64 << 20;
 
 [[noreturn]] void bad_index(const std::string& what) { throw DatasetError("Not a readable index of weights: " + what); }
 
-// A file of this very folder: nothing that leads elsewhere.
+// Accepts files of this very folder and nothing that leads elsewhere.
 void expect_file_name(const std::string& shard) {
   if (shard.empty() || shard == "." || shard == ".." || shard.size() > 255 ||
       shard.find_first_of(std::string_view("/\\\0", 3)) != shard.npos)
@@ -76,7 +76,7 @@ class IndexReader final : public nlohmann::json_sax<json> {
   }
 
  private:
-  // Values of weight_map are texts; it is an object itself, and so is what it is in.
+  // The values of weight_map are texts; weight_map is an object inside the outermost one.
   bool expect_text(bool is_text) const {
     if (in_map_ && !is_text) bad_index("the file of " + json(key_).dump(-1, ' ', true) + " is not a text.");
     if (depth_ == 1 && key_ == "weight_map" && is_text) bad_index("weight_map is not an object.");

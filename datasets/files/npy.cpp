@@ -1,5 +1,5 @@
-// Reader of .npy. The header's dictionary has exactly three entries, so a scanner of the
-// few Python literals that can occur (texts, True/False, tuples of integers) is enough, and strict.
+// Reader of .npy. The header's dictionary has exactly three entries, so a strict scanner for the few Python literals
+// that can occur (texts, True/False, tuples of integers) is enough.
 #include "datasets/files/npy.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class HeaderScanner {
  public:
   explicit HeaderScanner(std::string_view text) : text_(text) {}
 
-  // Skips white space; true, and past it, if `c` is next.
+  // Skips white space. If `c` is next, skips it and returns true.
   bool accept(char c) {
     while (!text_.empty() && (text_.front() == ' ' || text_.front() == '\n')) text_.remove_prefix(1);
     if (text_.empty() || text_.front() != c) return false;
@@ -108,7 +108,7 @@ NpyHeader parse_npy_header(std::string_view text) {
   return {*descr, *fortran_order, *shape};
 }
 
-// numpy's element type in the words of safetensors.
+// NumPy's element type by its safetensors name.
 std::string to_dtype(const std::string& descr) {
   static constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
       {"b1", "BOOL"}, {"i1", "I8"},  {"u1", "U8"},  {"i2", "I16"}, {"u2", "U16"}, {"i4", "I32"},

@@ -66,7 +66,7 @@ std::string text_of(const ProtobufField& field) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// An element type, and the field that may hold its numbers instead of raw_data.
+// An element type, and the field that may hold its numbers in place of raw_data.
 struct OnnxType {
   std::string_view dtype;
   uint32_t numbers;
@@ -102,7 +102,7 @@ OnnxType onnx_type(uint64_t data_type) {
   return data_type < std::size(kTypes) ? kTypes[data_type] : OnnxType{"", 0};
 }
 
-// Whether the low bits of the type's width are all that there is to a number.
+// Whether a number consists of nothing but the low bits of the type's width.
 bool holds(std::string_view dtype, uint64_t value) {
   const int bits = dtype_bits(dtype);
   if (bits == 64 || dtype == "I32") return true;  // writers of negative int32 differ, their low bits do not
@@ -117,7 +117,7 @@ class TensorReader {
  public:
   TensorReader(std::span<const std::byte> message, std::string name_if_none) {
     view_.name = std::move(name_if_none);
-    // The name first: sentences about other fields tell it.
+    // Reads the name first, because sentences about other fields mention it.
     for_each_field(message, "a tensor", [&](const ProtobufField& field) {
       if (field.number == tensor::name && !field.run.empty()) view_.name = text_of(field);
     });
@@ -174,7 +174,7 @@ class TensorReader {
     }
   }
 
-  // One size a field, or all packed into one.
+  // Sizes come one a field, or all packed into one field.
   void take_dims(const ProtobufField& field) {
     if (field.type == ProtobufField::varint) return take_dim(field.value);
     std::span<const std::byte> left = run_of(field, "the shape of " + who());
@@ -239,7 +239,7 @@ class GraphReader {
     tensors.push_back(TensorReader(message, name_if_none).view());
   }
 
-  // A constant bears the name of its output.
+  // A constant has the name of its output.
   void read_node(std::span<const std::byte> message, int depth) {
     std::string output;
     for_each_field(message, "a node", [&](const ProtobufField& field) {

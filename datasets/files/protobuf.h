@@ -1,5 +1,5 @@
-// The wire format of protobuf, as far as a reader of stored messages needs it: fields of a number, each with a number
-// of variable length, 4 or 8 bytes, or a run of bytes that may be a message, a text or packed numbers.
+// The wire format of protobuf, as far as a reader of stored messages needs it: numbered fields, each with a number of
+// variable length, 4 or 8 bytes, or a run of bytes (a message, a text or packed numbers).
 #pragma once
 
 #include <cstddef>
@@ -22,11 +22,11 @@ class ProtobufReader {
  public:
   explicit ProtobufReader(std::span<const std::byte> message) : left_(message) {}
 
-  // The next field; nothing at the end, or where the bytes are no field: then malformed() is true.
+  // The next field. Nothing at the end, or if the bytes are no field; then malformed() is true.
   std::optional<ProtobufField> next();
   bool malformed() const { return malformed_; }
 
-  // A number of variable length at the beginning of `bytes`, which it is taken from; nothing if none is there.
+  // Takes a number of variable length off the beginning of `bytes`; nothing if there is none.
   static std::optional<uint64_t> varint(std::span<const std::byte>& bytes);
 
  private:

@@ -1,5 +1,5 @@
-// Reader and writer of the safetensors container. JSON is nlohmann's, which reports what it meets one by one: a tree of
-// a large header would take ten times its bytes, and what a tree accepts silently (duplicate keys) is refused here.
+// Reader and writer of the safetensors container. nlohmann's parser reports JSON event by event: a tree of a large
+// header would take ten times its bytes, and would silently accept duplicate keys, which are refused here.
 #include "datasets/files/safetensors.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ uint64_t header_length(std::span<const std::byte> bytes) {
   return length;
 }
 
-// Objects and lists stand at most so deep; functions that follow the nesting by calling themselves are never asked.
+// The deepest nesting of objects and lists. Functions that recurse into them are never reached beyond it.
 constexpr int kDeepest = 3;
 
 void expect_shallow(std::string_view text) {
@@ -53,7 +53,7 @@ struct Entry {
   int64_t begin = 0, end = 0;
 };
 
-// Size and offsets must agree.
+// Checks that size and offsets agree.
 void check_entry(const Entry& entry) {
   const std::string& name = entry.tensor.name;
   const std::string who = "the tensor " + json(name).dump();
@@ -66,7 +66,7 @@ void check_entry(const Entry& entry) {
   }
 }
 
-// The header's events, in the parser's words.
+// Receives the header's events; the names are the parser's.
 class HeaderReader final : public nlohmann::json_sax<json> {
  public:
   std::vector<Entry> entries;
@@ -161,7 +161,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   [[noreturn]] void two_offsets() const {
     bad_safetensors("the data_offsets of " + who() + " are not a list of two numbers.");
   }
-  // A value that does not belong where it stands: in so many objects and lists.
+  // Refuses a value where it does not belong: at this depth of objects and lists.
   [[noreturn]] void misplaced(int within, const json& value, const std::string& text = "") const {
     if (within == 1 && key_ == kMetadataKey) bad_safetensors("__metadata__ is not an object.");
     if (within == 1) bad_safetensors("the tensor " + json(key_).dump() + " is not described by an object.");
@@ -178,7 +178,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   std::string key_;
 };
 
-// Places of tensors in the order of their names.
+// Places of tensors, sorted by name.
 std::vector<uint32_t> sorted_by_name(const std::vector<TensorView>& tensors) {
   std::vector<uint32_t> order(tensors.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -186,7 +186,7 @@ std::vector<uint32_t> sorted_by_name(const std::vector<TensorView>& tensors) {
   return order;
 }
 
-// Python's spacing, as the common writers produce it.
+// Spaces JSON as Python does, like the common writers.
 std::string entry_text(const TensorView& tensor, int64_t begin, int64_t end) {
   return json(tensor.name).dump() + ": {\"dtype\": " + json(tensor.dtype).dump() +
          ", \"shape\": " + shape_text(tensor.shape) + ", \"data_offsets\": " + shape_text({begin, end}) + "}";

@@ -1,6 +1,6 @@
-// The safetensors container: 8 bytes little-endian length of the header, the header (a JSON object: name ->
-// dtype, shape, data_offsets; optionally "__metadata__": name -> text), then the tensors' bytes without gaps.
-// The reader is strict; everything it returns lies inside the given bytes. The writer is deterministic.
+// The safetensors container: 8 bytes little-endian length of the header, the header (a JSON object: name -> dtype,
+// shape, data_offsets; optionally "__metadata__": name -> text), then the tensors' bytes without gaps. The reader is
+// strict, and everything it returns lies inside the given bytes. The writer is deterministic.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Safetensors {
   const TensorView* find(std::string_view name) const;  // nullptr: no such tensor
 };
 
-// True if the bytes begin as such a container: a length that fits and '{'. No promise about the rest.
+// True if the bytes begin like such a container: a length that fits and '{'. The rest may still be wrong.
 bool looks_like_safetensors(std::span<const std::byte> bytes);
 
 // Views into `bytes`, which must outlive them. Throws DatasetError for: truncation, a header over 100 MB or of more
@@ -30,9 +30,8 @@ bool looks_like_safetensors(std::span<const std::byte> bytes);
 // that is not text.
 Safetensors parse_safetensors(std::span<const std::byte> bytes);
 
-// Tensors in the given order, the header padded with spaces to a multiple of 8 bytes, so the data start
-// aligned. Throws DatasetError for duplicate or non-UTF-8 names and for bytes that do not match dtype and
-// shape.
+// Writes tensors in the given order. Spaces pad the header to a multiple of 8 bytes, so the data start aligned. Throws
+// DatasetError for duplicate or non-UTF-8 names and for bytes that do not match dtype and shape.
 std::vector<std::byte> write_safetensors(std::span<const TensorView> tensors,
                                          const std::map<std::string, std::string>& metadata = {});
 

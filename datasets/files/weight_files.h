@@ -1,4 +1,4 @@
-// Weights as people have them: a file of any format that is read, or a folder with a model. The content decides.
+// Weights from a file of any format that is read, or from a folder with a model. The content decides.
 #pragma once
 
 #include <memory>

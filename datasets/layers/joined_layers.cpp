@@ -18,7 +18,7 @@ constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"q_proj", "
                                                                     {"ffn_gate", "gate_up_proj"},
                                                                     {"w1", "gate_up_proj"}};
 
-// Empty where none is known.
+// The name of joined layers; empty if none is known.
 std::string joined_name(const std::string& first, LayerKind kind) {
   for (const auto& [part, whole] : kNames) {
     const size_t at = first.find(part);
@@ -30,7 +30,7 @@ std::string joined_name(const std::string& first, LayerKind kind) {
   return "";
 }
 
-// How many layers from `first` on are one, and what they are together; 1 where they stay apart.
+// The number of layers from `first` on that are joined, and their kind together; 1 if they stay apart.
 std::pair<size_t, LayerKind> group_at(const std::vector<Matrix>& layers, size_t first) {
   using enum LayerKind;
   const auto follow = [&](std::initializer_list<LayerKind> kinds) {

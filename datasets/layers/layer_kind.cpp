@@ -1,4 +1,4 @@
-// See layer_kind.h. A name is split at dots and slashes; the last part that is known decides.
+// See layer_kind.h. A name is split at dots and slashes; the last known part decides.
 #include "datasets/layers/layer_kind.h"
 
 #include <algorithm>
@@ -131,7 +131,7 @@ LayerKind layer_kind(const std::string& name) {
   const bool in_attention = any_part("attn", "attention");
   for (size_t i = parts.size(); i-- > 0;) {
     const std::string& part = parts[i];
-    // Words that mean one thing in attention and another beside it.
+    // Words that have one meaning in attention and another elsewhere.
     if (part == "wo") return any_part("mlp", "ffn", "feed", "dense") ? Kind::down : Kind::o;
     if (part == "c_proj") return in_attention ? Kind::o : Kind::down;
     if (part == "dense" && i > 0 && parts[i - 1] == "output") return in_attention ? Kind::o : Kind::down;

@@ -25,7 +25,7 @@ constexpr size_t kMaxConfigBytes = 1 << 20;
   throw DatasetError("Not the config.json of a language model: " + what);
 }
 
-// A tree of objects and lists is refused where it is deeper than configs are: its functions call themselves.
+// Refuses a tree of objects and lists that is deeper than configs are, because the tree's functions recurse.
 nlohmann::json config_tree(std::string_view text) {
   constexpr int kDeepest = 20;
   if (text.size() > kMaxConfigBytes) bad_config("it has " + std::to_string(text.size()) + " bytes.");

@@ -1,5 +1,5 @@
-// The shape of a language model of the Llama kind: what of its config.json decides which matrices a decoding step
-// multiplies.
+// The shape of a language model of the Llama kind: the numbers of its config.json that decide which matrices a decoding
+// step multiplies.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct LinearLayer {
   Shape shape;  // [outputs, inputs]
 };
 
-// Those of one decoding step, in its order: q, k, v, o, gate, up and down of every block, then lm_head (which is the
-// embedding's matrix in models that tie the two). `blocks` of them, or all for 0.
+// The layers of one decoding step, in its order: q, k, v, o, gate, up and down of every block, then lm_head (the
+// embedding's matrix in models that tie the two). `blocks` is how many blocks to take, 0 for all.
 std::vector<LinearLayer> linear_layers(const ModelShape& model, int64_t blocks);
 
 struct NamedModelShape {
@@ -34,12 +34,12 @@ struct NamedModelShape {
 };
 std::span<const NamedModelShape> named_model_shapes();
 
-// Reads the text of a config.json. Throws DatasetError for bad JSON, and for sizes that are missing, no positive
-// integers or not those of a model.
+// Reads the text of a config.json. Throws DatasetError for bad JSON, and for sizes that are missing, are no positive
+// integers or do not fit a model.
 ModelShape parse_model_config(std::string_view text);
 
-// Whether by a config.json lm_head, where there is none, is the embedding's matrix: unless it says that it is not.
-// Throws DatasetError for bad JSON.
+// Whether a config.json lets the embedding's matrix serve as a missing lm_head: yes, unless it says otherwise. Throws
+// DatasetError for bad JSON.
 bool ties_embeddings(std::string_view text);
 
 }  // namespace ecmv::datasets

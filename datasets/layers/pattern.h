@@ -1,7 +1,6 @@
-// A regular expression (ECMAScript) as sources and filters use it. The library's matcher takes seconds to compile, so
-// it is in one source. It calls itself once a level of the expression and once a character of the text, so both are
-// bounded; and it goes through all ways to match at once, where an expression has no reference back, so that none takes
-// for ever.
+// A regular expression (ECMAScript) for sources and filters. The library's matcher takes seconds to compile, so only
+// one source includes it. It recurses once a level of the expression and once a character of the text, so both are
+// bounded. An expression without back references is matched in all ways at once, so none takes for ever.
 #pragma once
 
 #include <memory>

@@ -30,7 +30,7 @@ Matrix rounded_to_bf16(const Matrix& matrix) {
   return out;
 }
 
-// The scales and minimums of the first rows of blocks.
+// The scales and minimums of the blocks in the first rows.
 Scales first_rows(Scales scales, int64_t rows) {
   const auto bytes_of = [&](int64_t count) { return count * scales.groups * int64_t{sizeof(uint16_t)}; };
   if (rows >= scales.rows) return scales;
@@ -70,7 +70,7 @@ void check_tensor(const TensorView& tensor, SourceFacts& facts) {
 }
 
 void append_prepared(const TensorView& tensor, const Parameters& parameters, Dataset& dataset) {
-  std::vector<Matrix> matrices = to_matrices(tensor);  // throws for what is none
+  std::vector<Matrix> matrices = to_matrices(tensor);  // throws for a tensor that is no matrix
   std::vector<Scales> scales = scales_of_matrices(tensor);
   if (!scales.empty()) dataset.scales.resize(dataset.layers.size());
   for (Scales& one : scales) {

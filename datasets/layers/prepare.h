@@ -1,4 +1,4 @@
-// From matrices of a file to those that are stored: the parameters that sources of weights share.
+// From a file's matrices to the stored ones: the parameters that all sources of weights share.
 #pragma once
 
 #include "datasets/parameters.h"
@@ -20,14 +20,14 @@ inline constexpr ParameterInfo kRows{.name = "rows",
 // Throws DatasetError where kRoundTo names another type.
 void expect_known_type(const Parameters& parameters, std::string_view source);
 
-// The matrix after kRows and kRoundTo.
+// Applies kRows and kRoundTo to a matrix.
 Matrix prepared(Matrix matrix, const Parameters& parameters);
 
-// Throws DatasetError where the tensor gives no matrix; otherwise adds what it has.
+// Adds what the tensor has. Throws DatasetError if it gives no matrix.
 void check_tensor(const TensorView& tensor, SourceFacts& facts);
 
-// The matrices of a tensor after the same, and the scales of its blocks where it has some; with a tensor of blocks the
-// dataset has scales of every layer, of others empty ones. Throws DatasetError.
+// Adds the tensor's matrices after the same steps, and the scales of its blocks if it has any. Once a tensor of blocks
+// is in it, the dataset has scales for every layer, empty ones for the others. Throws DatasetError.
 void append_prepared(const TensorView& tensor, const Parameters& parameters, Dataset& dataset);
 
 }  // namespace ecmv::datasets

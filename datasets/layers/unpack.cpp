@@ -56,8 +56,8 @@ void unpack_block(const BlockFormat& format, const std::byte* block, std::byte* 
   }
 }
 
-// Sizes d0, M and dn, where M is the product of those between: the element (i, m, k) lies at i + d0 (m' + M k), where
-// m' counts the dimensions between in the other order.
+// For sizes d0, M and dn, M being the product of the middle ones, element (i, m, k) lies at i + d0 (m' + M k), where m'
+// counts the middle dimensions in the reverse order.
 void unpack_columns(const TensorView& tensor, size_t width, std::vector<std::byte>& room) {
   constexpr int64_t kTile = 64;
   const int64_t first = tensor.shape.front(), last = tensor.shape.back();
@@ -78,7 +78,7 @@ void unpack_columns(const TensorView& tensor, size_t width, std::vector<std::byt
   }
 }
 
-// Seven bits a byte, the lowest first; the highest bit says that there are more.
+// Seven bits a byte, the lowest first; the highest bit says that more follow.
 void unpack_varints(const TensorView& tensor, size_t width, std::vector<std::byte>& room) {
   size_t element = 0;
   uint64_t value = 0;
@@ -99,7 +99,7 @@ const BlockFormat& unpacked_format(const TensorView& tensor) {
   return *format;
 }
 
-// The f16 of every block that begins `offset` bytes after it.
+// The f16 that lies `offset` bytes after the beginning of every block.
 TensorView f16_of_blocks(const TensorView& tensor, const BlockFormat& format, size_t offset,
                          std::vector<std::byte>& room) {
   TensorView view{tensor.name, "F16", tensor.shape, {}};

@@ -1,4 +1,4 @@
-// From what files hold to rows of elements: blocks of GGUF, columns of Fortran, numbers of variable length of protobuf.
+// Unpacks what files hold to rows of elements: blocks of GGUF, columns of Fortran, varints of protobuf.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,9 @@
 
 namespace ecmv::datasets {
 
-// Elements of a row stored together with what they share. Those with `bits` begin with an f16 scale, some go on
-// with an f16 minimum, and have the elements' numbers at their end: element = scale * (number - zero), or + minimum.
+// Elements of a row that are stored together with what they share. A block with `bits` begins with an f16 scale, in
+// some formats followed by an f16 minimum, and ends with the elements' numbers: element = scale * (number - zero), or +
+// minimum.
 struct BlockFormat {
   std::string_view name;
   int64_t elements = 32, bytes = 0;  // of a block
@@ -22,20 +23,20 @@ struct BlockFormat {
 };
 const BlockFormat* find_block_format(std::string_view dtype);  // nullptr: no such blocks
 
-// What the elements are once they are unpacked: "I8" of blocks that can be, otherwise the type itself.
+// The type of the elements after unpacking: "I8" for blocks that can be unpacked, otherwise the type itself.
 std::string_view unpacked_dtype(std::string_view dtype);
 
-// The elements row after row: the view itself where they lie so, otherwise a view of `room`. Of blocks these are the
-// numbers less `zero`, int8, without their scales. The tensor must have the bytes that its type and shape take.
+// The elements row after row: the view itself if they lie so, otherwise a view of `room`. For blocks they are the
+// numbers less `zero`, int8, without their scales. The tensor must have as many bytes as its type and shape take.
 TensorView unpack(const TensorView& tensor, std::vector<std::byte>& room);
 
-// The scales of blocks, and their minimums, in `room`: F16 [..., cols / elements of a block]. Throws DatasetError where
+// The scales of blocks, and their minimums, in `room`: F16 [..., cols / elements of a block]. Throws DatasetError if
 // the type has none.
 TensorView block_scales(const TensorView& tensor, std::vector<std::byte>& room);
 TensorView block_minimums(const TensorView& tensor, std::vector<std::byte>& room);
 
-// One for each matrix that to_matrices makes of the tensor, a group of columns for each block; nothing for
-// a tensor without blocks. Throws DatasetError for NaN and infinities.
+// Scales for each matrix that to_matrices makes of the tensor, with a group of columns for each block; nothing for a
+// tensor without blocks. Throws DatasetError for NaN and infinities.
 std::vector<Scales> scales_of_matrices(const TensorView& tensor);
 
 // Bytes of all scales and minimums; 0 for elements without blocks and for blocks that are not unpacked.

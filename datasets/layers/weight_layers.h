@@ -1,4 +1,4 @@
-// Which matrices weights have, without their elements: what `ecmv advise` reckons with.
+// The matrices of weights without their elements: `ecmv advise` plans with them.
 #pragma once
 
 #include <string>
@@ -23,11 +23,11 @@ struct WeightLayers {
   std::vector<WeightLayer> layers;
 };
 
-// The layers of source `model` where the path (or the name of a shape) is a model, else of source `weights`. Throws
-// DatasetError.
+// The layers as source `model` gives them if the path (or the name of a shape) is a model, else as source `weights`
+// does. Throws DatasetError.
 WeightLayers weight_layers(const std::string& path);
 
-// The two, each for itself; throws DatasetError where there are none.
+// The same for each source by itself. Throws DatasetError if it gives no layers.
 std::vector<WeightLayer> model_layers(const std::string& model, bool& drawn);
 std::vector<WeightLayer> file_layers(const std::string& path);
 

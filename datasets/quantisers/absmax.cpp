@@ -33,7 +33,7 @@ void expect_group(const Parameters& parameters, std::initializer_list<std::strin
                      "\".");
 }
 
-// The largest magnitude of whatever shares a scale, over `greatest`.
+// The largest magnitude of the weights that share a scale, divided by `greatest`.
 Scales absmax_scales(const Matrix& matrix, const std::string& group, double greatest, bool upward = false) {
   const Grouping shared = grouping(matrix.shape, group);
   std::vector<double> largest = largest_magnitudes(matrix, shared.group_cols);
@@ -49,8 +49,8 @@ Matrix integers(const Matrix& matrix, const Scales& scales, double levels, Eleme
   });
 }
 
-// The nearest bf16 may lie 2^-9 of it below what the largest weight asks for, which is then clipped: by a quarter of a
-// step of 8 bits, but by 64 steps of 16. So scales of wide elements are rounded upward.
+// The nearest bf16 may lie 2^-9 below the scale that the largest weight needs, which is then clipped: by a quarter of a
+// step with 8 bits, but by 64 steps with 16. So scales of wide elements are rounded upward.
 Quantised absmax(const Matrix& matrix, const Parameters& parameters) {
   const int bits = int(parameters.integer("bits"));
   const double levels = double((1 << (bits - 1)) - 1);

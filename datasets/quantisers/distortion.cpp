@@ -1,4 +1,5 @@
-// See distortion.h. Rows are added up in their order, whoever computed them: every number of threads gives the same.
+// See distortion.h. Rows are added up in order, whichever thread computed them, so any number of threads gives the same
+// sum.
 #include "datasets/quantisers/distortion.h"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// How far the numbers of a matrix lie from those that they stand for.
+// Measures how far a matrix's numbers lie from the numbers that they represent.
 #pragma once
 
 #include "datasets/scales.h"
 
 namespace ecmv::datasets {
 
-// Sums of several matrices add up: then the ratio covers all weights together.
+// Sums of several matrices may be added; the ratio then covers all weights together.
 struct Distortion {
   double signal = 0;   // sum of the squares of the source
   double noise = 0;    // sum of the squares of the errors
@@ -16,8 +16,8 @@ struct Distortion {
   Distortion& operator+=(const Distortion& other);
 };
 
-// `got`, with its scales, is of the shape of `source`, whose elements may have scales of their own. NaN and infinities
-// that stayed themselves are no error, and a source's that did not are an infinite one.
+// `got`, with its scales, has the shape of `source`, whose elements may have scales of their own. NaN and infinities of
+// the source are no error if they stayed themselves, otherwise an infinite one.
 Distortion distortion(const MatrixView& source, const MatrixView& got, const Scales& scales,
                       const Scales& source_scales = {});
 

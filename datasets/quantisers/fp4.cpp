@@ -12,7 +12,7 @@ constexpr double kGreatestE2m1 = 6;
 constexpr int kGreatestExponent = 2;  // of e2m1
 constexpr int kLowestExponent = -100;
 
-// Twice the nearest e2m1, of two equally near ones that with the even last bit; beyond 6 it is 6.
+// Twice the nearest e2m1, of two equally near ones the one with the even last bit; 6 for values beyond 6.
 int8_t doubled_e2m1(double value) {
   const double doubled = 2 * std::fabs(value);
   const double unit = doubled <= 4 ? 1 : doubled <= 8 ? 2 : 4;
@@ -38,8 +38,8 @@ Scales scales_of_blocks(const Matrix& matrix, int64_t cols, ScaleType type) {
   return scales;
 }
 
-// Blocks of 16 with e4m3 scales, and a float32 of the tensor above them, which has no more bits than a bf16: products
-// of all three are float32 numbers then.
+// Blocks of 16 with e4m3 scales, and above them a float32 for the tensor. That has no more bits than a bf16, so
+// products of all three are float32 numbers.
 Quantised nvfp4(const Matrix& matrix, const Parameters&) {
   Scales scales = scales_of_blocks(matrix, 16, ScaleType::e4m3);
   const std::vector<double> largest = largest_magnitudes(matrix, scales.group_cols);
@@ -54,7 +54,7 @@ Quantised nvfp4(const Matrix& matrix, const Parameters&) {
   return blocks(matrix, std::move(scales));
 }
 
-// Blocks of 32 with powers of two, as the OCP format says: the scale gives the largest magnitude the exponent of 4.
+// Blocks of 32 with powers of two, as in the OCP format: the scale gives the largest magnitude the exponent of 4.
 Quantised mxfp4(const Matrix& matrix, const Parameters&) {
   Scales scales = scales_of_blocks(matrix, 32, ScaleType::e8m0);
   for (const double of_block : largest_magnitudes(matrix, scales.group_cols)) {

@@ -1,4 +1,4 @@
-// The list of quantisers, and what they share; a new one is declared and listed here, nothing else knows it.
+// The list of quantisers, and the code that they share. A new one is declared and listed here; nothing else knows it.
 #include "datasets/quantisers/quantisers.h"
 
 #include <algorithm>

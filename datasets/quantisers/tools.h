@@ -1,4 +1,4 @@
-// What quantisers share: rows of weights in parallel, largest magnitudes, scales as they are stored.
+// Tools that quantisers share: rows of weights in parallel, largest magnitudes, scales as they are stored.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace ecmv::datasets {
 
-// Smaller scales are raised to this one: weights far below it become zero, and no number that a scale makes leaves
+// Smaller scales are raised to this one. Weights far below it become zero, and no number that a scale makes leaves
 // float32's normal range.
 inline constexpr double kSmallestScale = 0x1p-100;
 inline constexpr double kGreatestE4m3 = 448;
@@ -28,7 +28,7 @@ inline bool is_float(ElementType type) {
   }
 }
 
-// f(row, weights) for every row, in any order, on all threads. `f` must not throw.
+// Calls f(row, weights) for every row, in any order, on all threads. `f` must not throw.
 template <typename F>
 void for_each_row(const Matrix& matrix, const F& f) {
   constexpr int64_t kRowsOfChunk = 32;
@@ -51,11 +51,11 @@ struct Grouping {
 };
 Grouping grouping(const Shape& shape, const std::string& group);
 
-// bf16 scales of what 1 stands for, [rows, groups]: 1 where nothing but zeros is scaled. `upward`: none is below its
-// value; else the nearest.
+// bf16 scales, [rows, groups], for the given values of one step; 1 if all weights of a group are zero. `upward`: no
+// scale is below its value; otherwise the nearest.
 Scales bf16_scales(const Grouping& grouping, std::span<const double> values, bool upward = false);
 
-// Elements element(weight / its scale), which are of the bytes of `type`.
+// The elements element(weight / its scale), stored as `type`.
 template <typename F>
 Matrix scaled_elements(const Matrix& matrix, const Scales& scales, ElementType type, const F& element) {
   Matrix result;

@@ -15,8 +15,8 @@ constexpr double kGreatestInteger = 127;
 constexpr double kRootOf2PiE = 4.132731354122493;
 constexpr double kEntropyMiss = 0.05;         // bits that the entropy may miss
 constexpr double kEntropyOfRounding = 0.006;  // bits that a step rounded to bf16 may move it
-// The step of a larger matrix is first searched in some of its rows: quantising all of 16384 x 16384 takes seconds,
-// and halving the interval needs it twelve times.
+// For a larger matrix the step is first searched in some of its rows: quantising all of 16384 x 16384 takes seconds,
+// and halving the interval does so twelve times.
 constexpr int64_t kSampledElements = int64_t{1} << 22;
 
 constexpr ParameterInfo kUniformParameters[] = {
@@ -31,7 +31,7 @@ constexpr ParameterInfo kUniformParameters[] = {
 
 bool has_rows(const Parameters& parameters) { return parameters.text("group") == "row"; }
 
-// One scale for the tensor, or one a row.
+// One scale for the tensor, or one for each row.
 std::vector<double> root_mean_squares(const Matrix& matrix, bool of_rows) {
   std::vector<double> squares(size_t(matrix.shape.rows));
   for_each_row(matrix, [&](int64_t row, std::span<const double> weights) {
@@ -77,7 +77,7 @@ class Uniform {
   }
 
  private:
-  // The entropy falls as the step grows: found by halving the interval of its logarithm, to a bf16's precision.
+  // The entropy falls as the step grows, so this halves the interval of the step's logarithm, to a bf16's precision.
   double step_for(double bits) const {
     const double begin = kRootOf2PiE / std::exp2(bits);  // a Gaussian's
     double low = begin / 64, high = begin * 64;
@@ -88,8 +88,8 @@ class Uniform {
     return high;
   }
 
-  // From the step for some rows on: doubling the step takes a bit from the entropy, nearly. Nothing where that does not
-  // lead to the precision that halving has.
+  // Starts from the step for some rows and uses that doubling the step takes nearly a bit from the entropy. Nothing if
+  // that does not reach the precision of halving.
   std::optional<Quantised> near_sample(double bits) const {
     const Matrix rows = some_rows();
     double step = Uniform(rows, of_rows_, dead_zone_).step_for(bits);
@@ -102,7 +102,7 @@ class Uniform {
     return std::nullopt;
   }
 
-  // kSampledElements or fewer, from all over the matrix; one row at least.
+  // At most kSampledElements, from all over the matrix, but one row at least.
   Matrix some_rows() const {
     const int64_t bytes = matrix_.shape.cols * element_bytes(matrix_.type),
                   every = (matrix_.shape.elements() + kSampledElements - 1) / kSampledElements;

@@ -1,4 +1,4 @@
-// Source `constant`: every element has the same value; entropy 0, the corner case of every entropy coder.
+// Source `constant`: every element has the same value. Its entropy is 0, the corner case of every entropy coder.
 #include "datasets/parameters.h"
 #include "datasets/sources/distributions.h"
 #include "datasets/sources/synthetic.h"

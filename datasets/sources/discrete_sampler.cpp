@@ -1,7 +1,7 @@
-// The sampler in two stages: the first 16 bits of an element index a direct table; only where a threshold of
-// the cumulative table lies inside such a slot (at most 255 of 65536 slots; 36 for a Gaussian of sigma 4)
-// 32 further bits decide. Undecided slots hold the least likely value as a mark, so the filling loop has no
-// branch, and a memchr over its output finds the open ones. The result is exactly the 48-bit sample.
+// The sampler works in two stages. The first 16 bits of an element index a direct table. 32 further bits decide only if
+// a threshold of the cumulative table lies inside that slot (at most 255 of 65536 slots; 36 for a Gaussian of sigma 4).
+// Undecided slots hold the least likely value as a mark, so the filling loop has no branch, and a memchr over its
+// output finds the open ones. The result is exactly the 48-bit sample.
 #include "datasets/sources/discrete_sampler.h"
 
 #include <Random123/philox.h>
@@ -25,7 +25,7 @@ constexpr int64_t kChunkElements = 1 << 20;  // of one thread's turn
 
 using Philox = r123::Philox4x32;
 
-// Counter: block index (64 bits), layer, purpose and whether the block serves first or further bits.
+// The counter: block index (64 bits), layer, purpose, and whether the block serves first or further bits.
 Philox::ctr_type random_block(const RandomStream& stream, int64_t block, bool further) {
   const Philox::key_type key{{uint32_t(stream.seed), uint32_t(stream.seed >> 32)}};
   const Philox::ctr_type counter{{uint32_t(block), uint32_t(uint64_t(block) >> 32), stream.layer,
@@ -91,7 +91,7 @@ void DiscreteSampler::draw(const RandomStream& stream, int64_t first, std::span<
       for (; i < n; ++i) data[i] = direct[first_bits(words, begin + i)];
     }
 
-    // A marked element may also be a decided one; settling it then gives the same value again.
+    // A marked element may also be a decided one; settling it gives the same value again.
     for (int8_t* at = data; at < data + n; ++at) {
       at = static_cast<int8_t*>(std::memchr(at, undecided_, size_t(data + n - at)));
       if (at == nullptr) break;

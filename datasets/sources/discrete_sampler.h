@@ -1,7 +1,7 @@
-// Exact sampling of bytes from a table of integer probabilities, the one sampler of all synthetic sources.
-// Element e of a stream is a pure function of (seed, stream, e): a counter-based generator (Philox4x32-10 of
-// Random123; Salmon et al., SC 2011) gives 48 bits for it, and the element is where these bits fall in the
-// cumulative table. So bytes depend neither on threads, nor on chunks, nor on the platform.
+// Exact sampling of bytes from a table of integer probabilities, for all synthetic sources. Element e of a stream is a
+// pure function of (seed, stream, e): a counter-based generator (Philox4x32-10 of Random123; Salmon et al., SC 2011)
+// gives 48 bits, and the element is where these bits fall in the cumulative table. So bytes depend neither on threads,
+// nor on chunks, nor on the platform.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class DiscreteSampler {
   // Writes elements first, first + 1, ... of the stream. `first` is a multiple of 8.
   void draw(const RandomStream& stream, int64_t first, std::span<int8_t> out) const;
 
-  // The same for elements 0, 1, ..., cut into fixed chunks over `threads` threads (0: all the machine has).
+  // Writes elements 0, 1, ..., cut into fixed chunks over `threads` threads (0: as many as the machine has).
   void draw_parallel(const RandomStream& stream, std::span<int8_t> out, int threads = 0) const;
 
   double probability(int value) const;  // of a value -128..127

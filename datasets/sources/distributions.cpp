@@ -1,7 +1,7 @@
-// The tables, from densities. Only + - * / and exact scalings by powers of two are used on the way to the
-// thresholds, so every platform with IEEE doubles (and no fused or reordered arithmetic) computes the same
-// ones; the frozen hashes of tests/datasets hold this. Errors stay below 2^-48, the unit of the tables:
-// the exponential and the tail are accurate to a few 2^-53 relative (compared with libm in the tests).
+// Computes the tables from densities. Only + - * / and exact scalings by powers of two lead to the thresholds, so every
+// platform with IEEE doubles (and no fused or reordered arithmetic) computes the same ones; the frozen hashes of
+// tests/datasets check this. Errors stay below 2^-48, the unit of the tables: the exponential and the tail are accurate
+// to a few 2^-53 relative (compared with libm in the tests).
 #include "datasets/sources/distributions.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Cumulative tables of the distributions that the synthetic sources offer, in units of 2^-48.
-// They are computed with the basic IEEE operations alone (own exponential, own normal tail), because the
-// mathematical libraries of two platforms differ in last digits and the same seed must give the same bytes.
+// Cumulative tables of the synthetic sources' distributions, in units of 2^-48. They are computed with the basic IEEE
+// operations alone (own exponential, own normal tail), because the mathematical libraries of two platforms differ in
+// last digits and the same seed must give the same bytes.
 #pragma once
 
 #include "datasets/sources/discrete_sampler.h"
@@ -22,7 +22,7 @@ CumulativeTable two_symbols_table(int a, int b, double probability_b);
 // 0 with the given probability, else -1 or 1, equally likely (to 2^-48).
 CumulativeTable ternary_table(double probability_zero);
 
-// 2^bits, equal on every platform; used to turn an entropy into a width.
+// 2^bits, equal on every platform; turns an entropy into a width.
 double exact_exp2(double bits);
 
 // x with P(N(0,1) <= x) = probability, 0 < probability < 1; equal on every platform.

@@ -1,7 +1,7 @@
-// Source `gaussian`: elements of N(0, sigma^2), rounded to the nearest integer and clipped to +-127, the
-// weights of the MatVANS experiments, or to fewer values for quantisers of few levels. The width is given directly or
-// by the differential entropy of the unrounded density: sigma = 2^H / sqrt(2 pi e). (Rounding adds log2(1 + 1/(12
-// sigma^2)) / 2 bits to it: 0.004 at sigma 4.)
+// Source `gaussian`: elements of N(0, sigma^2), rounded to the nearest integer and clipped to +-127 (the weights of the
+// MatVANS experiments), or to fewer values for quantisers of few levels. The width is given directly or by the
+// differential entropy of the unrounded density: sigma = 2^H / sqrt(2 pi e). (Rounding adds log2(1 + 1/(12 sigma^2)) /
+// 2 bits to it: 0.004 at sigma 4.)
 #include "datasets/parameters.h"
 #include "datasets/sources/distributions.h"
 #include "datasets/sources/synthetic.h"

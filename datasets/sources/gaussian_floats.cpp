@@ -1,5 +1,4 @@
-// Source `gaussian_floats`: N(0, sigma^2) as bf16 or float32, for quantisers: what theory says of them, it says of
-// this.
+// Source `gaussian_floats`: N(0, sigma^2) as bf16 or float32, for quantisers, whose theory is about this distribution.
 #include <cstring>
 
 #include "datasets/chunks.h"
@@ -18,7 +17,7 @@ constexpr ParameterInfo kGaussianFloatsParameters[] = {
     {.name = "type", .help = "of the elements: bf16 or f32; bf16 if left out", .is_text = true},
 };
 
-// Element 2i and 2i + 1 from the pair i.
+// The pair i makes elements 2i and 2i + 1.
 Matrix draw(Shape shape, uint64_t seed, int layer, double sigma, ElementType type) {
   Matrix matrix;
   matrix.name = "layer_" + std::to_string(layer);

@@ -1,16 +1,13 @@
-// Source `llm_like`: bf16 matrices with the published statistics of a large language model's weights (Liguori
-// 2024, tables 1 and 2, of Llama2 7B): 31 exponents with an entropy of 2.577 bits, sizes under gzip and
-// bzip2, sizes after linear quantisation. Fitted to averages; it says nothing about rows, columns or contexts
-// of the real model.
-//  1. sigma_m log-uniform in [0.01, 0.04]; each row is scaled by exp(0.1685 z), which gives the tail that the
-//  exponents' entropy asks for
-//     (a plain Gaussian has 2.544 bits).
-//  2. Outliers up to r_m sigma_m, log2 r_m = log2 27.2 + 0.6 z_m: the largest weight decides how much
-//  quantisation leaves. z_m comes in
-//     pairs of opposite sign, spread evenly: drawn plainly, 16 matrices moved every size of table 2 by 0.04
-//     bits.
-//  3. Rounded to bf16.
-//  4. Exponents below the window of 31 are raised to its lowest, missing ones are given to one element each.
+// Source `llm_like`: bf16 matrices with the published statistics of a large language model's weights (Liguori 2024,
+// tables 1 and 2, of Llama2 7B): 31 exponents with an entropy of 2.577 bits, sizes under gzip and bzip2, sizes after
+// linear quantisation. It is fitted to averages and says nothing about rows, columns or contexts of the real model.
+//   1. sigma_m is log-uniform in [0.01, 0.04]; each row is scaled by exp(0.1685 z), which gives the tail that the
+//      exponents' entropy asks for (a plain Gaussian has 2.544 bits).
+//   2. Outliers go up to r_m sigma_m, log2 r_m = log2 27.2 + 0.6 z_m: the largest weight decides how much quantisation
+//      leaves. z_m comes in pairs of opposite sign, spread evenly: drawn plainly, 16 matrices moved every size of table
+//      2 by 0.04 bits.
+//   3. Weights are rounded to bf16.
+//   4. Exponents below the window of 31 are raised to its lowest, and each missing one is given to one element.
 #include "datasets/sources/llm_like.h"
 
 #include <algorithm>
@@ -45,8 +42,8 @@ constexpr ParameterInfo kLlmLikeParameters[] = {
      .help = "of the elements: bf16, or f8_e4m3 for matrices divided by their largest weight / 448; bf16 if left out",
      .is_text = true}};
 
-// As checkpoints of such weights are made: a scale a matrix, its largest weight the greatest e4m3. What becomes of each
-// of the 65536 numbers of bf16 is computed once (for each weight it took longer than drawing them).
+// Like checkpoints of such weights: a scale a matrix, its largest weight the greatest e4m3. The result for each of the
+// 65536 numbers of bf16 is computed once (computing it for each weight took longer than drawing them).
 Matrix to_f8(const Matrix& weights) {
   const auto count = static_cast<size_t>(weights.shape.elements());
   std::vector<uint16_t> numbers(count);
@@ -67,8 +64,7 @@ Matrix to_f8(const Matrix& weights) {
 
 int exponent_of(uint16_t weight) { return weight >> 7 & 255; }
 
-// z_m: pairs of opposite sign, their places in (0, 1/2) by the golden ratio, so that any even number of
-// matrices is spread evenly.
+// z_m comes in pairs, at places in (0, 1/2) by the golden ratio, so any even number of matrices is spread evenly.
 double matrix_quantile(int layer) {
   const double place = 0.5 + (layer / 2) * kGoldenRatio;
   const double half = 0.5 * (place - std::floor(place));
@@ -103,7 +99,7 @@ class Weights {
     return random_words(seed_, layer_, purpose, index);
   }
 
-  // Element 2i and 2i + 1 from the pair i.
+  // The pair i makes elements 2i and 2i + 1.
   void draw() {
     std::vector<double> scale(size_t(shape_.rows));
     for (size_t row = 0; row < scale.size(); ++row)

@@ -1,5 +1,5 @@
 // Source `model`: the linear layers of a language model in the order of a decoding step. Weights come from a file or
-// folder; of a shape alone they are drawn as `llm_like` draws them.
+// folder; for a shape alone they are drawn as in `llm_like`.
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -57,7 +57,7 @@ Shape first_rows(Shape shape, const Parameters& parameters) {
   return parameters.has("rows") ? Shape{std::min<int64_t>(shape.rows, parameters.integer("rows")), shape.cols} : shape;
 }
 
-// What `read` makes of the text of a config.json.
+// Passes the text of a config.json to `read`.
 auto of_config(const std::filesystem::path& config, const auto& read) {
   const FileBytes file(config.string());
   try {
@@ -67,7 +67,7 @@ auto of_config(const std::filesystem::path& config, const auto& read) {
   }
 }
 
-// A folder that is taken for a shape has no weights, which would be left out silently.
+// A folder that is taken for a shape must have no weights, which would be left out silently.
 void expect_no_weights(const std::filesystem::path& folder) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -80,7 +80,7 @@ void expect_no_weights(const std::filesystem::path& folder) {
   }
 }
 
-// The shape that a name or a config.json gives; nothing for a path that has weights.
+// The shape that a name or a config.json gives; nothing for a path with weights.
 std::optional<ModelShape> shape_of(const std::string& model) {
   for (const NamedModelShape& named : named_model_shapes())
     if (named.name == model) return named.shape;
@@ -103,14 +103,14 @@ std::optional<ModelShape> shape_of(const std::string& model) {
   return of_config(config, parse_model_config);
 }
 
-// GGUF files leave lm_head out where it is the embedding; a folder's config.json says so.
+// GGUF files leave lm_head out if it is the embedding; a folder's config.json states it.
 bool is_tied(const WeightFiles& files, const std::string& model) {
   const std::filesystem::path config = std::filesystem::path(model) / "config.json";
   std::error_code error;
   return files.format == "gguf" || (std::filesystem::exists(config, error) && of_config(config, ties_embeddings));
 }
 
-// Layers of blocks in the order of LayerKind (the order of a step), then lm_head, or the embedding that serves as it.
+// Layers of blocks in the order of LayerKind (the order of a step), then lm_head, or the embedding in its place.
 std::vector<const TensorView*> step_of(const WeightFiles& files, int64_t blocks, bool tied) {
   std::vector<std::tuple<bool, int64_t, LayerKind, size_t>> order;
   std::optional<size_t> head, embedding;
@@ -135,7 +135,7 @@ std::vector<const TensorView*> step_of(const WeightFiles& files, int64_t blocks,
   return tensors;
 }
 
-// Calls use(tensor) for each layer of weights that are there.
+// Calls use(tensor) for each layer of existing weights.
 void for_each_tensor(const std::string& model, int64_t blocks, const auto& use) {
   const WeightFiles files = open_weights(model);
   try {

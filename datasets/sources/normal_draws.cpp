@@ -1,5 +1,5 @@
-// Own elementary functions for the arguments that occur, accurate to a few 2^-53: the logarithm by the series
-// of atanh with the exponent split off, sine and cosine by their series within an eighth of a turn.
+// Own elementary functions for the arguments that occur, accurate to a few 2^-53: the logarithm by the series of atanh
+// after splitting off the exponent, sine and cosine by their series within an eighth of a turn.
 #include "datasets/sources/normal_draws.h"
 
 #include <Random123/philox.h>

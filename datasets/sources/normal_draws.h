@@ -1,6 +1,5 @@
-// Continuous normal variates that are equal on every platform: Box-Muller with own logarithm, sine and
-// cosine, made of basic IEEE operations and square roots alone. For sources whose elements are floats; int8
-// sources draw from tables instead.
+// Continuous normal variates that are equal on every platform: Box-Muller with own logarithm, sine and cosine, made of
+// basic IEEE operations and square roots alone. Sources of floats use them; int8 sources draw from tables instead.
 #pragma once
 
 #include <array>

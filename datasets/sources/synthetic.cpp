@@ -1,4 +1,4 @@
-// Drawing a whole data set; see synthetic.h. Threads share one layer after the other in fixed chunks.
+// Draws a whole data set; see synthetic.h. Threads share the layers one after the other in fixed chunks.
 #include "datasets/sources/synthetic.h"
 
 #include <limits>

@@ -1,5 +1,5 @@
-// Source `ternary`: -1, 0 and 1, as weights of 1.58-bit language models are; zeros with a given probability,
-// both signs equally likely.
+// Source `ternary`: -1, 0 and 1, like the weights of 1.58-bit language models; zeros with a given probability, both
+// signs equally likely.
 #include "datasets/parameters.h"
 #include "datasets/sources/distributions.h"
 #include "datasets/sources/synthetic.h"

@@ -1,5 +1,5 @@
-// Source `two_symbols`: elements are `b` with a given probability, otherwise `a`; shows what a code loses
-// when symbols are worth less than a bit.
+// Source `two_symbols`: elements are `b` with a given probability, otherwise `a`. It shows what a code loses when
+// symbols have less than a bit.
 #include "datasets/parameters.h"
 #include "datasets/sources/distributions.h"
 #include "datasets/sources/synthetic.h"

@@ -1,7 +1,7 @@
-// Source `weights`: the matrices of a file or folder of any format that is read; `safetensors` and `npy` are the same
-// held to one format. Without a pattern every int8 matrix is taken, or where there is none every one of floats, and a
-// file with neither is an error that says what there is. A tensor that the pattern names may have any element type, but
-// must be a matrix: what was asked for is never skipped silently. Neither is a matrix of blocks that are not unpacked.
+// Source `weights`: the matrices of a file or folder of any format that is read; `safetensors` and `npy` take that one
+// format. Without a pattern it takes every int8 matrix, or, if there are none, every float matrix; a file with neither
+// is an error that says what there is. A tensor that the pattern names may have any element type, but must be a matrix,
+// so that nothing requested is skipped silently. Nor is a matrix of blocks that are not unpacked.
 #include "datasets/files/weight_files.h"
 #include "datasets/layers/pattern.h"
 #include "datasets/layers/prepare.h"
@@ -58,7 +58,7 @@ bool is_matrix_of_unread_blocks(const TensorView& tensor) {
   return blocks != nullptr && blocks->bits == 0 && tensor.shape.size() >= 2;
 }
 
-// Those that are asked for; not all of them need to be matrices.
+// The requested tensors; not all of them need to be matrices.
 std::vector<const TensorView*> select_tensors(const std::vector<TensorView>& all, const std::string& pattern) {
   std::vector<const TensorView*> tensors;
   const Pattern wanted(pattern);

@@ -1,7 +1,7 @@
-// Memory images: what small programs leave in memory, as arrays with the type of their elements. Every workload really
-// runs; its arithmetic is + - * / and square roots of IEEE numbers and integers in a fixed order, so that the same seed
-// gives the same bytes on every platform (floating-point contraction is off in the build). One family of workloads a
-// file workloads_*.cpp.
+// Memory images: the arrays that small programs leave in memory, with the type of their elements. Every workload really
+// runs. It uses + - * / and square roots of IEEE numbers and integers in a fixed order, so that the same seed gives the
+// same bytes on every platform (floating-point contraction is off in the build). Each family of workloads has a file
+// workloads_*.cpp.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace ecmv::datasets {
 
-// What a memory transfers at least together: four sectors of 32 bytes. Arrays begin and end at its borders.
+// A cache line, the least that memory transfers: four sectors of 32 bytes. Arrays begin and end at its borders.
 inline constexpr size_t kCacheLineBytes = 128;
 
 template <class T>
@@ -41,7 +41,7 @@ struct MemoryArray {
 struct MemoryImage {
   std::vector<MemoryArray> arrays;
 
-  // Keeps the array as it is now.
+  // Keeps a copy of the array as it is now.
   template <class T>
   void capture(std::string name, const std::vector<T>& elements) {
     MemoryArray array{std::move(name), element_type_of<T>(),
@@ -50,7 +50,7 @@ struct MemoryImage {
     if (!elements.empty()) std::memcpy(array.bytes.data(), elements.data(), elements.size() * sizeof(T));
     arrays.push_back(std::move(array));
   }
-  // Several: a name before each array.
+  // Several arrays, each after its name.
   template <class T, class... More>
   void capture(std::string name, const std::vector<T>& elements, const More&... more) {
     capture(std::move(name), elements);
@@ -89,12 +89,12 @@ class WorkloadRandom {
 
 struct Workload {
   std::string_view name, summary;
-  // Seen workloads may train a codec, on a part of their blocks; unseen ones never do. See workload.cpp for the rule.
+  // Seen workloads may train a codec, on a part of their blocks; unseen ones never do. workload.cpp has the rule.
   bool seen = true;
   MemoryImage (*run)(uint64_t seed) = nullptr;
 };
 
-// The programs, one family a file workloads_*.cpp. workload.cpp lists them.
+// The programs, by family; workload.cpp lists them.
 namespace workloads {
 using Program = MemoryImage(uint64_t seed);
 Program gemm, lu, covariance, fft, nbody, molecular_dynamics, gemm_int8;                                     // dense

@@ -1,7 +1,7 @@
 // Source `workload`: the memory images of small programs that really run, by type of element. Sorted by falling
 // entropy, every fourth workload is unseen: nothing is ever trained on it. Four fifths of the others' cache lines may
-// train and one fifth tests (the split of the MPC paper, by lines of 128 bytes instead of blocks of 32, so that larger
-// blocks stay whole).
+// train and one fifth tests. This is the split of the MPC paper, by lines of 128 bytes instead of blocks of 32, so that
+// larger blocks stay whole.
 #include "datasets/workloads/workload.h"
 
 #include <algorithm>
@@ -119,8 +119,8 @@ extern const DataSource kWorkloadSource{
 
 namespace {
 
-// Which types there are, and how many elements of each, shows when it has run, and is left to the run; an image has a
-// mebibyte at most.
+// Which types a workload has, and how many elements, is known only after it has run, so it is left to the run; an image
+// has at most a mebibyte.
 SourceFacts check_workload(const SourceRequest& request) {
   const Parameters parameters(kWorkloadSource, request);
   part_of(workload_of(parameters.text("workload")), parameters.text("part"));
@@ -163,7 +163,7 @@ const Workload* find_workload(std::string_view name) {
 
 std::vector<std::byte> workload_bytes(const Workload& workload, const MemoryImage& image, ElementType type,
                                       WorkloadPart part) {
-  // Whether a line trains depends on the workload and the line's place in the image alone.
+  // The workload and the line's place in the image alone decide whether a line trains.
   uint64_t line = 0;
   for (const char c : workload.name) line = line * 131 + static_cast<unsigned char>(c);
   std::vector<std::byte> bytes;

@@ -1,13 +1,13 @@
-// The workloads of the source `workload`, and which of their blocks may train a codec. Tools that train and tests read
-// it; experiments ask the source.
+// The workloads of the source `workload`, and which of their blocks may train a codec. Training tools and tests read
+// this; experiments use the source.
 #pragma once
 
 #include "datasets/workloads/memory_image.h"
 
 namespace ecmv::datasets {
 
-// Which blocks of a workload. Seen workloads: `train` is four fifths of their cache lines, drawn at random, and `test`
-// the others. Unseen ones have only `all`.
+// A choice of a workload's blocks. For seen workloads `train` is four fifths of their cache lines, drawn at random, and
+// `test` the others. Unseen ones have only `all`.
 enum class WorkloadPart { all, train, test };
 
 std::vector<Workload> all_workloads();                 // in alphabetical order
@@ -18,7 +18,7 @@ std::vector<std::byte> workload_bytes(const Workload& workload, const MemoryImag
                                       WorkloadPart part);
 
 // Order-0 entropy, in bits a byte, of the 32-byte blocks of an image that are neither zero nor one repeated 32-bit
-// word: by it workloads are sorted to choose the unseen ones.
+// word. Workloads are sorted by it to choose the unseen ones.
 double image_entropy(const MemoryImage& image);
 
 }  // namespace ecmv::datasets

@@ -1,14 +1,14 @@
-// The layout `container` on a GPU, `two_phase`: as in DFloat11 a thread owns 8 coded bytes, enters them at its gap, and
-// a block of 512 threads begins at a stored position; a prefix sum over the thread block places each thread's
+// The layout `container` on a GPU, `two_phase`: as in DFloat11 a thread owns 8 coded bytes and enters them at its gap,
+// a block of 512 threads begins at a stored position, and a prefix sum over the thread block places each thread's
 // exponents.
-//  1. A thread decodes the codes that start in its bytes, up to 4 a look-up, into a column of shared memory, and so
-//     counts them.
-//  2. It takes its column into registers; a prefix sum gives its place.
-//  3. Shifted to that place, words go to one buffer of all threads, in the columns' memory.
-//  4. The thread block joins signs and mantissas to the exponents and stores 16 bytes a thread.
-// The article's kernel decodes twice, once to count; ours with both passes took 33 instructions an element instead of
-// 27. Source: DFloat11 (Zhang et al., arXiv 2504.11651); columns and the table of several codes are our own. Assumes a
-// verified stream.
+//   1. A thread decodes the codes that start in its bytes into a column of shared memory, up to 4 a look-up, and so
+//      counts them.
+//   2. It takes its column into registers; a prefix sum gives its place.
+//   3. Words, shifted to that place, go to one buffer of all threads, which reuses the columns' memory.
+//   4. The thread block joins signs and mantissas to the exponents and stores 16 bytes a thread.
+// The article's kernel decodes twice, once to count. Our kernel took 33 instructions an element with both passes, and
+// takes 27 with one. Source: DFloat11 (Zhang et al., arXiv 2504.11651); columns and the table of several codes are our
+// own. Assumes a verified stream.
 #pragma once
 
 #include "backends/gpu/async_copy.h"
@@ -24,35 +24,36 @@ inline constexpr int kMostCodes = 4;  // of a look-up
 inline constexpr int kGroupLanes = 32;
 using LaneGroup = gpu::Lanes<kGroupLanes>;
 
-// A thread's exponents that fit its column, 4 a word: 36 codes in 64 bits. Threads with more decode again.
+// A column holds this many exponents of a thread, 4 a word: 36 codes in 64 bits. Threads with more decode again.
 inline constexpr int kColumnWords = 9;
-// Exponents of a format's block that fit the buffer: 2 bits each. A block of more is stored element by element.
+// The buffer holds this many exponents of a format's block, at 2 bits each. A block with more is stored element by
+// element.
 inline constexpr int kStagedOfBlock = 16384;
 inline constexpr int kSkew = 16;  // the buffer begins at a multiple of that many elements
 
-// What a look-up tells besides the exponents. Added up, the low byte is the bit at which a thread stands (64: it is
-// through), and from bit 8 on stand 8 bits for each of its exponents.
+// What a look-up returns besides the exponents. Added up, the low byte is the bit at which a thread stands (64: it is
+// through), and the bits from 8 on count 8 for each of its exponents.
 inline constexpr uint32_t kBitsField = 0x7F, kThrough = kThreadBits;
 inline constexpr int kCodesShift = 8, kStartsShift = 20;  // from there on a bit where each code starts
 
 struct Stream {
   gpu::Pointer<const uint8_t> luts, encoded, raw, gaps;
   gpu::Pointer<const uint32_t> positions;
-  // [2^kBits]: of the whole codes that an index begins with, 4 at most: x: their exponents, the first lowest; y: see
-  // kBitsField; 0: the first is longer.
+  // [2^kBits]: the whole codes that an index begins with, at most 4. x has their exponents, the first one lowest; y see
+  // kBitsField, and 0 where already the first code is longer.
   gpu::Pointer<const gpu::uint2> runs;
   int64_t threads, blocks, position_count, elements;
   int tables;
 
-  // The first element of a block of the format; past the last one, and where the file has no entry for it, their
-  // number.
+  // The first element of a block of the format; the number of elements past the last block, or where the file has no
+  // entry.
   ECMV_GPU_DEVICE uint32_t position(int64_t block) const {
     return block < position_count ? positions[block] : static_cast<uint32_t>(elements);
   }
 };
 
-// Exponent << 8 | length of the first code, through the stored tables; length 0 where no code begins so (past the last
-// one, and in parts of the tables that no code leads to).
+// Exponent << 8 | length of the first code, through the stored tables. The length is 0 where no code begins so: past
+// the last code, and in parts of the tables that no code reaches.
 ECMV_GPU_DEVICE uint32_t first_code(gpu::Pointer<const uint8_t> luts, int tables, uint32_t window) {
   int table = 0;
   for (int shift = 24; shift >= 0; shift -= 8) {
@@ -95,8 +96,8 @@ struct Window {
   }
 };
 
-// What is loaded for one thread of a unit of kThreads of them. Nothing is computed from it before its unit is decoded:
-// whoever used a loaded byte at once would wait for memory there, and what was to be loaded ahead would not be ahead.
+// The bytes loaded ahead for one thread of a unit of kThreads threads. Nothing may be computed from them before the
+// unit is decoded: a use would wait for memory and undo the loading ahead.
 template <bool kBf16, int kThreads>
 struct LoadedBlocks {
   static constexpr int kGapBits = kBf16 ? 5 : 4;
@@ -121,7 +122,7 @@ struct LoadedBlocks {
   }
 };
 
-// Its thread's bits. Past the last thread there is nothing: a gap of 64 bits, which is through.
+// The bits of one thread. A thread past the last one gets a gap of 64 bits, so it has no codes.
 struct Part {
   Window window;
   uint32_t gap;
@@ -137,9 +138,9 @@ struct Part {
   }
 };
 
-// Calls use(exponents, 8 bits for each before, 8 bits for each with them; of both numbers the low 9 bits count) for the
-// codes that start in a thread's 64 bits, up to 4 at once, in order; the last ones may start past them. Returns how
-// many do not.
+// Calls use(exponents, before, with) for the codes that start in a thread's 64 bits, in order, up to 4 at once.
+// `before` and `with` are 8 bits for each exponent before these and with these; only their low 9 bits count. The last
+// codes may start past the 64 bits; returns how many do not.
 template <int kBits, typename Use>
 ECMV_GPU_DEVICE int for_each_run(const Stream& stream, gpu::Pointer<const gpu::uint2> runs, const Part& part,
                                  const Use& use) {
@@ -152,7 +153,7 @@ ECMV_GPU_DEVICE int for_each_run(const Stream& stream, gpu::Pointer<const gpu::u
     uint32_t exponents = run.x;
     if (told == 0) {
       const uint32_t code = first_code(stream.luts, stream.tables, window.now), length = code & 0xFF;
-      // 0: past the last code of the stream.
+      // Length 0: past the last code of the stream.
       told = (length == 0 ? kThrough : length) | 8u << kCodesShift | 1u << kStartsShift;
       exponents = code >> 8;
       if (length == 32) window.skip(16);
@@ -168,11 +169,11 @@ ECMV_GPU_DEVICE int for_each_run(const Stream& stream, gpu::Pointer<const gpu::u
          gpu::popcount(told >> kStartsShift >> (within < 31 ? within : 31));
 }
 
-// Puts bytes at a place of the buffer that is no multiple of 4: words whose last byte it is that they have, and after a
-// barrier the bytes of words that others have put.
+// Stores bytes at any place of the buffer. A thread writes the words whose last byte is its own; after a barrier it
+// adds its bytes to words that others wrote.
 class Tail {
  public:
-  // The low `end` bits of the word, but for those below `begin`.
+  // The low `end` bits of the word, without those below `begin`.
   ECMV_GPU_DEVICE Tail(gpu::Pointer<uint32_t> word, uint32_t bytes, int begin, int end)
       : word_(word), bytes_(bytes), begin_(begin), end_(end) {}
   ECMV_GPU_DEVICE void put() const {
@@ -196,7 +197,7 @@ ECMV_GPU_DEVICE int sum_before(int count, gpu::Pointer<int32_t> group_sums) {
   return before + LaneGroup::reduce_add(lane < LaneGroup::group() ? group_sums[lane] : 0);
 }
 
-// An element of its exponent and the matrix's raw bits.
+// The element with this exponent and the matrix's raw bits.
 template <bool kBf16>
 ECMV_GPU_DEVICE void store_element(const Stream& stream, int64_t element, uint32_t exponent,
                                    gpu::Pointer<uint8_t> decoded) {
@@ -210,14 +211,14 @@ ECMV_GPU_DEVICE void store_element(const Stream& stream, int64_t element, uint32
   }
 }
 
-// Two bf16 of bytes k and k + 1 of four exponents and raw bytes; the raw byte above itself has sign and mantissa where
-// they belong.
+// Two bf16 from bytes k and k + 1 of four exponents and four raw bytes. A raw byte doubled into both halves of a word
+// has sign and mantissa where they belong.
 template <int k>
 ECMV_GPU_DEVICE uint32_t join_two(uint32_t exponents, uint32_t raw) {
   const uint32_t rest = gpu::byte_permute(raw, 0, k == 0 ? 0x1100 : 0x3322) & 0x807F807Fu;
   return rest + gpu::byte_permute(exponents, 0, k == 0 ? 0x4140 : 0x4342) * (1u << kBf16MantissaBits);
 }
-// Four f8 of four exponents and two bytes of raw bits.
+// Four f8 from four exponents and two bytes of raw bits.
 ECMV_GPU_DEVICE uint32_t join_four(uint32_t exponents, uint32_t raw) {
   const uint32_t bits = gpu::byte_permute(raw >> 4 & 0x0F0F, raw & 0x0F0F, 0x5140);
   return (bits & 0x08080808u) << 4 | exponents << kF8MantissaBits | (bits & 0x07070707u);
@@ -239,7 +240,7 @@ ECMV_GPU_DEVICE void prefetch_raw(const Stream& stream, uint32_t first, uint32_t
   if (begin < end) gpu::prefetch_l2(gpu::cast<const std::byte>(stream.raw) + begin, static_cast<int>(end - begin));
 }
 
-// Joins the elements [skew, end) of the buffer, which are those from `base` + skew on.
+// Joins the elements [skew, end) of the buffer, which are the elements from `base` + skew on.
 template <bool kBf16, int kThreads>
 ECMV_GPU_DEVICE void store_staged(const Stream& stream, gpu::Pointer<const uint32_t> staged, int64_t base, int skew,
                                   int end, gpu::Pointer<uint8_t> decoded) {
@@ -259,15 +260,15 @@ ECMV_GPU_DEVICE void store_staged(const Stream& stream, gpu::Pointer<const uint3
                  join_four(exponents.z, raw.y & 0xFFFF), join_four(exponents.w, raw.y >> 16)};
     }
   }
-  // What shares its 16 bytes with the blocks before and after; in a block of a few elements all of them.
+  // Elements that share their 16 bytes with the blocks before and after; in a block of a few elements all of them.
   const gpu::Pointer<const uint8_t> bytes = gpu::cast<const uint8_t>(staged);
   const int front = first * kPiece < end ? first * kPiece : end, back = pieces < first ? front : pieces * kPiece;
   if (skew + thread < front) store_element<kBf16>(stream, base + skew + thread, bytes[skew + thread], decoded);
   if (back + thread < end) store_element<kBf16>(stream, base + back + thread, bytes[back + thread], decoded);
 }
 
-// Puts a thread's exponents to `out`, from byte `lead` of the first word to byte `taken`; returns the last word where
-// it is not full. `words` holds the first of the `count` exponents; where there are more the run is decoded again.
+// Writes a thread's exponents to `out`, from byte `lead` of the first word to byte `taken`, and returns the last word
+// if it is not full. `words` holds the first `count` exponents; if there are more the run is decoded again.
 template <int kBits>
 ECMV_GPU_DEVICE uint32_t put_exponents(const Stream& stream, gpu::Pointer<const gpu::uint2> table, const Part& part,
                                        const uint32_t (&words)[kColumnWords], int count, int lead, int taken,
@@ -323,7 +324,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void two_phase(Stream strea
     // 1
     uint32_t pending = 0;
     gpu::Pointer<uint32_t> word = column;
-    // Writes past the column's end are another thread's words or the sums': none are made.
+    // Writes past the column's end would hit another thread's words or the sums, so they are left out.
     const auto end_of_column = column + kColumnWords * kThreads;
     const int count = for_each_run<kBits>(stream, table, part, [&](uint32_t exponents, uint32_t before, uint32_t with) {
       pending |= gpu::funnel_shift_left(0, exponents, before);

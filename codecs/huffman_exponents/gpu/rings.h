@@ -1,12 +1,12 @@
-// The layout `segments` through rings: as in segments.h a lane has one row of a tile, but the tile's words come to
-// a ring of 32 lines in shared memory by asynchronous copies, lines ahead of the lanes, and a lane keeps nothing but
-// its position in its stream. Where words come to a register instead, a lane that needs its next one makes all others
-// wait for memory every four columns: some lane always does.
-//  1. Every 32 or 64 columns a group of lanes finds its most and least advanced, copies the lines that there is room
-//     for, and waits for those that these
-//     columns may need.
-//  2. Four columns: two words of the lane's own bank make a window, which serves two look-ups of two exponents each.
-// Lanes that are too far apart for the ring (one row of short codes beside one of long ones) take these columns' words
+// The layout `segments` through rings. As in segments.h a lane has one row of a tile, but asynchronous copies bring the
+// tile's words to a ring of 32 lines in shared memory, ahead of the lanes, and a lane keeps only its position in its
+// stream. Were the next word loaded into a register, every four columns some lane would need it and all would wait for
+// memory.
+//   1. Every 32 or 64 columns a group of lanes finds its most and least advanced lane, copies as many lines as there is
+//      room for, and waits for the lines that these columns may need.
+//   2. For four columns, two words of the lane's own bank make a window, which serves two look-ups of two exponents
+//      each.
+// Where lanes are too far apart for the ring (a row of short codes beside one of long ones), these columns' words come
 // from global memory. Whole groups of 32 rows only.
 #pragma once
 
@@ -18,19 +18,19 @@ namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {
 inline constexpr int kRingLines = 32, kLineBytes = 4 * kGroupRows, kCopiedLines = 4;  // one copy of 16 bytes a lane
 inline constexpr int kRingBytes =
     (kRingLines + kCopiedLines) * kLineBytes;  // the first lines are repeated after the last ones
-// Columns between two looks at the ring: 64 where no code has more than 8 bits, otherwise 32, or the ring would have to
-// hold more lines for what lanes might take than for what they do take.
+// Columns between two looks at the ring: 64 where no code has more than 8 bits, otherwise 32. With more the ring would
+// have to hold lines for the longest codes that lanes might take, which is more than they do take.
 inline constexpr int kRingBlockCols = 32, kShortCodeBits = 8;
 inline constexpr uint32_t kPosition =
     0x7FFF;  // of a position: entries that are added to it leave their exponents above
 
-// kBits: of the table's index; kAnyBits where only the launch knows.
+// kBits is the width of the table's index, kAnyBits if only the launch knows it.
 inline constexpr int kAnyBits = 0;
 template <int kBits>
 class RingLane {
  public:
-  // `ring` and `pairs` in shared memory; the lines of a tile, or of several that follow each other, at `lines` in
-  // global memory, `count` of them.
+  // `ring` and `pairs` are in shared memory. `lines` in global memory holds `count` lines of one tile, or of several
+  // that follow each other.
   ECMV_GPU_DEVICE RingLane(gpu::Pointer<std::byte> ring, gpu::Pointer<const uint32_t> pairs, const Matrix& matrix,
                            gpu::Pointer<const uint32_t> lines, int count, int bits = kBits)
       : ring_(ring),
@@ -40,19 +40,20 @@ class RingLane {
         code_shift_(32 - matrix.code_bits),
         pair_shift_(32 - bits),
         count_(count),
-        // In 32 columns as many lines as a code has bits, the bits of the first line, and one line for windows.
+        // 32 columns may take as many lines as a code has bits, one for the bits of the first line, and one for
+        // windows.
         reach_((matrix.code_bits <= kShortCodeBits ? 2 : 1) * matrix.code_bits + 2) {
     copy(kRingLines - kCopiedLines);
   }
 
-  // The lanes go on with the tile that begins at this line, wherever the last one's rows have ended; begin_block()
-  // comes next. Lines that no lane has taken need not have been copied.
+  // Moves the lanes to the tile that begins at this line, wherever their rows ended in the last one. Call begin_block()
+  // next. Lines that no lane takes need not have been copied.
   ECMV_GPU_DEVICE void begin_tile(int line) {
     before_ = line & ~(kRingLines - 1);
     position_ = static_cast<uint32_t>(line & (kRingLines - 1)) << 5;
     if (const int whole = line & ~(kCopiedLines - 1); copied_ < whole) copied_ = whole;
   }
-  // Before each block of columns; all lanes of the group. False: the next columns are to be taken by take_far().
+  // All lanes of the group call this before each block of columns. False: take_far() has to take the next columns.
   ECMV_GPU_DEVICE bool begin_block() {
     const int line = before_ + static_cast<int>((position_ & kPosition) >> 5);
     before_ = line & ~(kRingLines - 1);
@@ -96,7 +97,7 @@ class RingLane {
   }
 
  private:
-  // Copies lines, as many as there are, one past the tile's included, while they begin at `last` or before.
+  // Copies lines that begin at `last` or before, at most one past the tile's.
   ECMV_GPU_DEVICE void copy(int last) {
     for (; copied_ <= last && copied_ <= count_; copied_ += kCopiedLines) {
       const int place = copied_ & (kRingLines - 1);
@@ -136,8 +137,8 @@ class RingLane {
   int before_ = 0, copied_ = 0, copied_before_ = 0, landed_ = 0;  // lines
 };
 
-// As for_each_quad(); `load(column)` is called before a quad is decoded, and what it returns given to `quad` after the
-// floats. bf16 only.
+// Like for_each_quad(), for bf16 only: calls `load(column)` before a quad is decoded, and passes what it returned to
+// `quad` after the floats.
 template <int kBits, typename Load, typename Quad, typename One>
 ECMV_GPU_DEVICE void for_each_quad_in_ring(const Matrix& matrix, gpu::Pointer<std::byte> ring,
                                            gpu::Pointer<const uint32_t> pairs, int tile, const Load& load,
@@ -202,7 +203,7 @@ ECMV_GPU_BOTH constexpr int64_t ring_bytes_of(int bits, int threads) {
   return (int64_t{4} << bits) + threads / kGroupRows * kRingBytes;
 }
 
-// See multiply().
+// Like multiply().
 template <int kBits, int kThreadsOfBlock, int kTokens, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock,
                                 kResident) void multiply_in_rings(Matrix matrix, gpu::Pointer<const float> x,
@@ -222,7 +223,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock,
        tile += static_cast<int>(gpu::grid_size()) * kGroups) {
     float sums[kTokens] = {};
     for_each_quad_in_ring<kBits>(
-        // The first token's numbers are loaded ahead; more tokens would take too many registers.
+        // The first token's numbers are loaded ahead; for more tokens that would take too many registers.
         matrix, ring, pairs, tile, [&](int col) { return load(0, col); },
         [&](int col, int, const uint32_t(&floats)[4], gpu::uint4 inputs) {
           ECMV_GPU_UNROLL
@@ -243,8 +244,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock,
   }
 }
 
-// See decode(). Two lanes exchange halves of their 32 bytes, so that each store fills whole sectors of 32 bytes.
-// decode(), which stores 16 bytes of 32 rows at once, makes 0.21 T elements/s on an H200, this 0.82.
+// Like decode(), but two lanes exchange halves of their 32 bytes, so that each store fills whole sectors of 32 bytes:
+// 0.82 T elements/s on an H200. decode() stores 16 bytes of 32 rows at once and makes 0.21.
 template <int kBits, int kThreadsOfBlock, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock, kResident) void decode_in_rings(Matrix matrix,
                                                                                  gpu::Pointer<uint8_t> decoded) {
@@ -258,7 +259,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreadsOfBlock, kResident) void decode_in_rings
        tile += static_cast<int>(gpu::grid_size()) * kGroups) {
     const int64_t row = static_cast<int64_t>(tile / matrix.segments) * kGroupRows + LaneGroup::lane();
     const gpu::Pointer<uint16_t> out = gpu::cast<uint16_t>(decoded) + row * matrix.cols;
-    // This lane's pair of rows, even and odd; each lane stores its half of a unit.
+    // The pair of rows, even and odd, that this lane belongs to; each lane stores its half of a unit.
     const gpu::Pointer<uint16_t> even_out = out + ((odd ? 8 : 0) - (odd ? matrix.cols : 0)),
                                  odd_out = even_out + matrix.cols;
     uint32_t two[8];  // elements in each

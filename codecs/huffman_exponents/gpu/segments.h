@@ -1,9 +1,9 @@
-// The layout `segments` on a GPU. A group of 32 lanes has a tile, a lane one row of it and that row's stream: 64 bits
-// in registers, and the next word, loaded when the one before it was taken. A look-up in a table of 2^kBits entries
-// gives two exponents where the two floats have them; a tile's 32 rows are at the same column, so that x comes by loads
-// of one address. 16 columns' signs and mantissas (32 of f8) are one load of 16 bytes a lane. Pairs of more than kBits
-// bits are found by single look-ups: rare, and a lane that meets one stands still, so that one test does for two pairs.
-// Products of tiles are added up by a last kernel, always in the same order. Assumes a verified stream.
+// The layout `segments` on a GPU. A group of 32 lanes has a tile, and a lane one row of it with that row's stream: 64
+// bits in registers, and the next word, which is loaded when the one before it is taken. A look-up in a table of
+// 2^kBits entries gives two exponents where the two floats have them. All 32 rows are at the same column, so loads of x
+// share one address. A load of 16 bytes a lane brings the signs and mantissas of 16 columns (32 of f8). Single look-ups
+// find pairs of more than kBits bits: these are rare, and a lane that meets one stands still, so one test serves two
+// pairs. A last kernel adds up the products of tiles, always in the same order. Assumes a verified stream.
 #pragma once
 
 #include "backends/gpu/lanes.h"
@@ -71,7 +71,7 @@ ECMV_GPU_DEVICE uint32_t first_code(gpu::Pointer<const uint8_t> code, uint32_t w
   return 0;
 }
 
-// An entry of each table a thread.
+// Fills the tables, an entry of each a thread.
 static ECMV_GPU_KERNEL void lay_out(Matrix matrix, int bits, gpu::Pointer<uint32_t> pairs,
                                     gpu::Pointer<uint16_t> singles) {
   gpu::let_next_begin();
@@ -101,7 +101,7 @@ class Lane {
         next_(words[2 * stride]),
         word_(words + 3 * stride) {}
 
-  // Two pairs: four columns.
+  // Two pairs, which are four columns.
   ECMV_GPU_DEVICE void take(uint32_t& first, uint32_t& second) {
     first = pairs_[now_ >> (32 - kBits)];
     skip(first);
@@ -127,8 +127,8 @@ class Lane {
     now_ = gpu::funnel_shift_left(then_, now_, bits);
     then_ = gpu::funnel_shift_left(0, then_, bits);
   }
-  // used_ counts consumed bits in its low 6 bits, what the entries carry above them besides. 32 are consumed: the next
-  // word comes in.
+  // The low 6 bits of used_ count consumed bits; the entries' other bits collect above them. After 32 consumed bits the
+  // next word comes in.
   ECMV_GPU_DEVICE void refill() {
     if ((used_ & 32) == 0) return;
     now_ |= gpu::funnel_shift_left(next_, 0, used_);
@@ -154,8 +154,7 @@ class Lane {
   gpu::Pointer<const uint32_t> word_;
 };
 
-// The floats of four columns' exponents and their word of signs and mantissas: bit k of the low half is 0 in all of
-// them.
+// Four floats from four exponents and their word of signs and mantissas. Bit k of the low half is 0 in all of them.
 ECMV_GPU_DEVICE void make_floats(uint32_t first, uint32_t second, uint32_t raw, uint32_t (&out)[4]) {
   constexpr uint32_t kRest = 0x807F0000u;
   out[0] = gpu::select_bits(kRest, raw, first & 0xFFFF0000u);
@@ -164,8 +163,8 @@ ECMV_GPU_DEVICE void make_floats(uint32_t first, uint32_t second, uint32_t raw, 
   out[3] = gpu::select_bits(kRest, gpu::funnel_shift_right(raw, raw, 8), gpu::byte_permute(second, 0, 0x2144));
 }
 
-// The f8 of four columns, a byte each; `raw`: their word of signs and mantissas, of which they are the first or second
-// half.
+// Four f8 from four exponents, a byte each. `raw` is the word of signs and mantissas of eight columns, of which these
+// are the first or second half.
 ECMV_GPU_DEVICE uint32_t make_f8(uint32_t first, uint32_t second, uint32_t raw, int half) {
   uint32_t bytes = 0;
   ECMV_GPU_UNROLL
@@ -179,14 +178,15 @@ ECMV_GPU_DEVICE uint32_t make_f8(uint32_t first, uint32_t second, uint32_t raw, 
   return bytes;
 }
 
-// Calls quad(column, its number in its unit, two pairs, their word of signs and mantissas) for the whole units of a
-// lane's row of a tile, and one(column, exponent, its word of signs and mantissas) for the columns of the last.
+// Walks a lane's row of a tile: calls quad(column, its number in its unit, two pairs, their word of signs and
+// mantissas) for the whole units, and one(column, exponent, its word of signs and mantissas) for the columns of the
+// last unit.
 template <int kBits, bool kBf16, typename Quad, typename One>
 ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, gpu::Pointer<const uint32_t> pairs, int tile, const Quad& quad,
                                    const One& one) {
   constexpr int kCols = kUnitCols<kBf16>;
   const int group = tile / matrix.segments, segment = tile % matrix.segments, group_rows = matrix.rows_of(group);
-  // Lanes without a row follow the last one's.
+  // Lanes without a row repeat the last row.
   const int row = LaneGroup::lane() < group_rows ? LaneGroup::lane() : group_rows - 1;
   Lane<kBits> lane(pairs, matrix, matrix.streams + (static_cast<int64_t>(matrix.tiles[tile]) + row), group_rows);
   const int first_col = segment * matrix.segment_cols, rest = matrix.cols - first_col;
@@ -217,7 +217,7 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, gpu::Pointer<const uint
     one(first_col + col, lane.take_one(), word);
   }
 }
-// The float's bits of a column whose exponent and word are known.
+// The bits of a column's float from its exponent and word.
 ECMV_GPU_DEVICE uint32_t make_one(uint32_t exponent, uint32_t word, int col) {
   return gpu::select_bits(0x807F0000u, gpu::funnel_shift_left(word, word, static_cast<uint32_t>(8 * (col % 4))),
                           exponent << 23);
@@ -232,8 +232,8 @@ ECMV_GPU_DEVICE gpu::Pointer<const uint32_t> copy_pairs(const Matrix& matrix) {
   return gpu::cast<const uint32_t>(gpu::shared_memory());
 }
 
-// partial[segment, token, row] for kTokens tokens from `token` on; tokens past the batch are computed like its last and
-// not stored.
+// Fills partial[segment, token, row] for kTokens tokens from `token` on. Tokens past the batch repeat its last one and
+// are not stored.
 template <int kBits, int kTokens, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void multiply(Matrix matrix, gpu::Pointer<const float> x,
                                                                    int x_stride, int tokens,
@@ -316,7 +316,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void decode(Matrix matrix, 
   }
 }
 
-// The same for f8; stores of a lane are 16 bytes of a row where rows begin at multiples of 16.
+// Decodes f8. A lane's stores are 16 bytes of a row where rows begin at multiples of 16.
 template <int kBits, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, kResident) void decode_f8(Matrix matrix, gpu::Pointer<uint8_t> decoded) {
   const gpu::Pointer<const uint32_t> pairs = copy_pairs<kBits>(matrix);

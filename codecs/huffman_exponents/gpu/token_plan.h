@@ -1,5 +1,5 @@
-// Host side of the products with tokens of bf16: how rows and columns are divided among blocks and their lane groups,
-// what a block has in shared memory, and which kernel multiplies how many tokens.
+// Host side of the products with tokens of bf16: divides rows and columns among blocks and their lane groups, lays out
+// a block's shared memory, and chooses the kernel for a number of tokens.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,9 @@
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {
 
-// Lane groups of a block, index of the table, the most blocks that share rows, and whether four lane groups multiply as
-// one (gpu/warpgroup_units.h). Each of the first three is the fastest for some batch and shape on an H100.
+// Lane groups of a block, bits of the table's index, the most blocks that share rows, and whether four lane groups
+// multiply as one (gpu/warpgroup_units.h). Each of the first three policies is the fastest for some batch and shape on
+// an H100.
 struct SegmentTokenPolicy : backends::Policy {
   int lane_groups, bits, shares;
   bool together;
@@ -24,10 +25,10 @@ inline constexpr SegmentTokenPolicy kTokenPolicies[] = {
     {{"warpgroup4_bits12_shares2"}, 4, 12, 2, true},
 };
 inline constexpr int kMostTokenLaneGroups = 16;
-// At a time, by a kernel where each lane group multiplies by itself.
+// Tokens at a time where each lane group multiplies by itself.
 inline constexpr int kMostTokensAlone = 16;
 
-// Row groups of a block: as many as give each multiprocessor one block. No batch changes that.
+// Row groups of a block. Each multiprocessor gets one block, whatever the batch.
 inline TokenLayout divide_tokens(const SegmentTokenPolicy& policy, datasets::Shape shape, int segment_cols,
                                  int compute_units) {
   const int64_t groups = (shape.rows + kGroupRows - 1) / kGroupRows,
@@ -54,7 +55,7 @@ struct SizedLayout {
   int64_t bytes;  // of shared memory; 0 where the batch does not fit
 };
 
-// Slices as long as fit: where one ends all lane groups wait for each other.
+// Slices are as long as fits: all lane groups wait for each other where one ends.
 inline SizedLayout place_tokens(const SegmentTokenPolicy& policy, datasets::Shape shape, int segment_cols, int batch,
                                 int compute_units, int64_t shared_bytes) {
   if (!policy.together && batch > kMostTokensAlone) return {};
@@ -67,7 +68,7 @@ inline SizedLayout place_tokens(const SegmentTokenPolicy& policy, datasets::Shap
   of.pieces = static_cast<int>(rings_end);
   of.slices = static_cast<int>(slices);
   for (of.slice_cols = 4 * kStepCols; of.slice_cols >= kStepCols; of.slice_cols /= 2) {
-    // Tokens of a tile of eight lie in different banks.
+    // The tokens of a tile of eight lie in different banks.
     of.token_bytes = 2 * of.slice_cols + gpu::kTokenPadding<gpu::Bf16Elements>;
     const int64_t part_bytes = policy.together ? int64_t{of.slice_cols / gpu::kBlockCols} * 8 *
                                                      gpu::token_tiles(batch, true) * gpu::kBlockTokenBytes

@@ -1,9 +1,8 @@
-// Products with 1 to 64 tokens of bf16 on matrix units, of `segments`. A lane group has rows and rings as in rings.h.
-// What its lanes decode becomes numbers of bf16 in pairs, goes to a piece of shared memory (gpu/token_pieces.h), 32
-// columns at a time, and is multiplied with all tokens. The lane groups of a block are `row_groups` times `parts`: a
-// part has segments of its own, side by side, whose streams follow each other, so that its ring runs on from tile to
-// tile. All are at the same place of their columns, so that each slice of the tokens is in shared memory once for all
-// row groups.
+// Products of `segments` with 1 to 64 tokens of bf16 on matrix units. A lane group has rows and rings as in rings.h.
+// Its lanes decode 32 columns at a time to pairs of bf16, store them in a piece of shared memory (gpu/token_pieces.h),
+// and the group multiplies the piece with all tokens. A block's lane groups form `row_groups` x `parts`. A part has
+// neighbouring segments, whose streams follow each other, so that its ring runs on from tile to tile. All parts are at
+// the same place of their columns, so each slice of the tokens is in shared memory once for all row groups.
 #pragma once
 
 #include "backends/gpu/products/token_matmul.h"
@@ -11,8 +10,8 @@
 
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::segments_gpu {
 
-// How a product is divided, and where in a block's shared memory things lie after the table: rings, pieces, and two
-// slices of the tokens. Sums take the place of all that in the end.
+// How a product is divided, and where things lie in a block's shared memory after the table: rings, pieces and two
+// slices of the tokens. The sums take their place at the end.
 struct TokenLayout {
   int bits;                         // of the table's index
   int row_groups, parts, shares;    // of a block; blocks that share rows (gpu/token_shares.h)
@@ -21,20 +20,20 @@ struct TokenLayout {
   int pieces, slices, token_bytes;  // where they begin; from one token of a slice to the next
 };
 
-// Columns between two looks at the ring and the tokens, a block of gpu/warpgroup_units.h, and those of a piece.
+// Columns between two looks at the ring and the tokens (a block of gpu/warpgroup_units.h), and columns of a piece.
 inline constexpr int kStepCols = gpu::kBlockCols, kPieceCols = gpu::kPieceRowBytes / 2;
-// Columns of signs and mantissas that are on their way to the L2 cache before a lane loads them.
+// Signs and mantissas are requested into the L2 cache this many columns before a lane loads them.
 inline constexpr int kRawAheadCols = 4 * kStepCols;
 
-// Two pairs of columns as numbers of bf16. Of a table's entry a byte permutation leaves the first exponent where the
-// lower number has it and the second one where the upper has; what comes with them falls on signs and mantissas, or is
-// zero.
+// Makes two pairs of columns bf16 numbers. A byte permutation of a table's entry puts the first exponent where the
+// lower number has it and the second where the upper has it; the bits that come along fall on signs and mantissas, or
+// are zero.
 ECMV_GPU_DEVICE gpu::uint2 bf16_numbers(uint32_t first, uint32_t second, uint32_t raw) {
   constexpr uint32_t kRaw = 0x807F807F;
   return {gpu::select_bits(kRaw, gpu::byte_permute(raw, 0, 0x2132), gpu::byte_permute(first, 0, 0x2132)),
           gpu::select_bits(kRaw, gpu::byte_permute(raw, 0, 0x0310), gpu::byte_permute(second, 0, 0x2132))};
 }
-// The same for f8; `half` of the word's eight columns.
+// The same for f8; `half` chooses among the word's eight columns.
 ECMV_GPU_DEVICE gpu::uint2 f8_numbers(uint32_t first, uint32_t second, uint32_t raw, int half) {
   const auto pair = [&](uint32_t entry, int number) {
     return gpu::scaled_f8(
@@ -76,11 +75,11 @@ class PartRows {
     const int lines = segments_ <= 0 ? 0 : line_of(segments_);
     return RingLane<kAnyBits>(place, pairs, matrix_, matrix_.streams + static_cast<int64_t>(first_word_), lines, bits);
   }
-  // Before each step of columns, in order.
+  // Call this before each step of columns, in order.
   ECMV_GPU_DEVICE bool begin_step(RingLane<kAnyBits>& ring, int col) {
     if (col == next_tile_col_) {
       if (col > 0) ring.begin_tile(next_line_);
-      // Loaded a tile ahead: nobody waits for it.
+      // Loaded a tile ahead, so nobody waits for it.
       if (++segment_ < segments_) next_line_ = line_of(segment_);
       next_tile_col_ += matrix_.segment_cols;
     }
@@ -132,7 +131,7 @@ class PartRows {
   static ECMV_GPU_DEVICE void store(gpu::Pointer<std::byte> piece, int chunk, gpu::uint4 numbers) {
     *gpu::cast<gpu::uint4>(piece + gpu::place_in_piece<gpu::kPieceRowBytes>(LaneGroup::lane(), chunk)) = numbers;
   }
-  // Line at which a segment's tile begins, from the first one's on.
+  // The line at which a segment's tile begins, counted from the first segment's.
   ECMV_GPU_DEVICE int line_of(int segment) const {
     return static_cast<int>(matrix_.tiles[first_tile_ + segment] - first_word_) / kGroupRows;
   }
@@ -160,8 +159,8 @@ class PartRows {
   gpu::uint4 ahead_[kUnits] = {};
 };
 
-// Begins to copy a slice of tokens for all parts of a block, `part_cols` columns apart, the first part from
-// `first_col`.
+// Starts to copy a slice of tokens for all parts of a block. The parts' columns are `part_cols` apart, from `first_col`
+// on.
 template <bool kTogether, int kTokenTiles>
 ECMV_GPU_DEVICE void copy_parts(const gpu::Bf16Tokens& tokens, const TokenLayout& layout, int64_t first_col,
                                 int part_cols, int part_bytes, gpu::Pointer<std::byte> to) {
@@ -181,7 +180,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matri
   const int lane = LaneGroup::lane(), lane_group = LaneGroup::uniform(LaneGroup::group()), parts = layout.parts,
             row_groups = layout.row_groups, part = lane_group / row_groups, row_group = lane_group % row_groups,
             share = static_cast<int>(gpu::block_index() % layout.shares);
-  // Row groups that do not exist are the last one again, for results that nobody stores.
+  // Row groups past the end repeat the last one; nobody stores their results.
   const int64_t row_block = gpu::block_index() / layout.shares, own_group = row_block * row_groups + row_group,
                 last_group = matrix.rows / kGroupRows - 1, group = own_group < last_group ? own_group : last_group;
   const int share_segment = share * parts * layout.part_segments,
@@ -198,7 +197,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matri
             own_tokens = part * part_bytes + (kTogether ? 0 : lane % 4 * gpu::Bf16Elements::kCols * 2);
   gpu::let_next_begin();
 
-  // Tables and tokens come from launches before this one.
+  // Earlier launches make tables and tokens.
   PartRows<kBf16> rows(matrix, group, first_segment,
                        segments_left < layout.part_segments ? segments_left : layout.part_segments);
   gpu::wait_for_previous();
@@ -224,8 +223,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void token_product(Matrix matri
     bool near = true;
     if (has) near = rows.begin_step(ring, col);
     if (in_slice == 0) {
-      // A lane that looks at its ring waits for all that it copied before that look, and so for this slice; one without
-      // columns waits for nothing else.
+      // A lane that looks at its ring waits for all its earlier copies, which include this slice. A lane without
+      // columns has to wait explicitly.
       if (!has) gpu::wait_copies<0>();
       if constexpr (kTogether) gpu::order_before_units();
       gpu::sync_block();

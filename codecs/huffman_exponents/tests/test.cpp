@@ -1,4 +1,4 @@
-// What only huffman_exponents can claim: exact bytes of the container, alphabets that do not fit, hostile streams,
+// Claims about huffman_exponents alone: exact bytes of the container, alphabets that do not fit, hostile streams,
 // codes of any depth, all bit patterns in segments, container files that are written, read and damaged, and honest
 // sizes of adversarial matrices.
 #include <algorithm>
@@ -83,7 +83,7 @@ TEST_CASE("huffman_exponents_segments_store_exactly_these_bytes") {
   REQUIRE(streams.size() == 8 + 4 * segments::kSpareWords);
   CHECK(std::vector<int>(streams.begin(), streams.begin() + 9) == std::vector<int>{0, 0, 0, 0x1c, 0, 0, 0, 0xad, 0});
   CHECK(values(compressed.sections[segments::kTiles]) == std::vector<int>{0, 0, 0, 0, 2, 0, 0, 0});
-  // Two words a row, of which the second has one column.
+  // Two words a row; the second one has one column.
   CHECK(values(compressed.sections[segments::kSignMantissa]) ==
         std::vector<int>{0x02, 0x01, 0x80, 0x03, 0, 0, 0, 0, 0x80, 0xff, 0x04, 0x7f, 0, 0, 0, 0});
 }

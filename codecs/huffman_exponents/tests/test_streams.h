@@ -1,4 +1,4 @@
-// What the tests of huffman_exponents share: matrices whose codes are hard on decoders, their streams, and a check of
+// The tests of huffman_exponents share this: matrices whose codes are hard on decoders, their streams, and a check of
 // all decode kernels.
 #pragma once
 

@@ -32,7 +32,7 @@ TEST_CASE("huffman_exponents_products_with_tokens_of_bf16_keep_the_bound_across_
              (random.next() & 0x807F);
     });
   };
-  // f8 of which every exponent occurs, without what is no number.
+  // f8 with every exponent, but without NaN.
   const auto f8 = [&](datasets::Shape shape) {
     Matrix matrix = f8_matrix(shape);
     for (std::byte& element : matrix.elements)

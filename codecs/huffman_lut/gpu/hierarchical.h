@@ -1,7 +1,7 @@
-// The layout `hierarchical` on a GPU: as in DFloat11, a thread owns 8 coded bytes, enters them at its gap, and a block
-// of 512 threads begins at a stored position. `two_phase` is the article's: count codes, add up the counts over the
-// block, decode again into shared memory, copy out. `fused` decodes once: a thread keeps its elements in a column of
-// shared memory until the counts before it are known, then multiplies them; rows gather in y through atomics, and a
+// The layout `hierarchical` on a GPU. As in DFloat11, a thread owns 8 coded bytes and enters them at its gap, and a
+// block of 512 threads begins at a stored position. `two_phase` is the article's kernel: count codes, add up the counts
+// over the block, decode again into shared memory, copy out. `fused` decodes once: a thread keeps its elements in a
+// column of shared memory until it knows the counts before it, then multiplies them. Atomics add up rows in y, and a
 // last kernel requantises. Look-ups go through the article's tables (joined with the code lengths), or through a table
 // of 2^11 entries with up to two codes each. Source: DFloat11 (Zhang et al., arXiv 2504.11651). Assumes a verified
 // stream.
@@ -53,7 +53,7 @@ ECMV_GPU_DEVICE uint32_t walk_tables(gpu::Pointer<const uint16_t> entries, uint3
   return entry;
 }
 
-// The joined tables, and the vector y set to zero; an element a thread.
+// Joins the tables and zeroes y, an element a thread.
 static ECMV_GPU_KERNEL void lay_out(Stream stream, gpu::Pointer<uint16_t> entries, gpu::Pointer<uint8_t> last_thread,
                                     gpu::Pointer<int32_t> y, int64_t rows) {
   const int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
@@ -71,7 +71,7 @@ static ECMV_GPU_KERNEL void lay_out(Stream stream, gpu::Pointer<uint16_t> entrie
   }
 }
 
-// pairs[w] for the codes that the 11 bits w begin with: bits of all that are whole in bits 0..7 (0: none is), of the
+// pairs[w] for the codes that the 11 bits w begin with: bits of all whole ones in bits 0..7 (0: there is none), of the
 // first code in bits 8..15 (64 if it is the only one), elements in bits 16..23 and 24..31.
 static ECMV_GPU_KERNEL void lay_out_pairs(Stream stream, gpu::Pointer<uint32_t> pairs) {
   const uint32_t index = static_cast<uint32_t>(gpu::block_index() * gpu::block_size() + gpu::thread_index());
@@ -133,7 +133,7 @@ class Tables {
   gpu::Pointer<const uint32_t> pairs_;
 };
 
-// What one thread has of a block. Past the last thread there is nothing: a gap of 64 bits.
+// A thread's part of a block. A thread past the last one gets a gap of 64 bits, so it has no codes.
 struct Part {
   Window window;
   uint32_t gap;
@@ -233,7 +233,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kBlockThreads, 4) void fused(Stream stream, uint
   for (int64_t block = gpu::block_index(); block < stream.blocks; block += gpu::grid_size()) {
     const Part part(stream, block);
     Column column(sums + kSumBytes);
-    // A pair's second code that starts in the next thread's bytes is dropped: its bits are masked.
+    // If a pair's second code starts in the next thread's bytes it is dropped here, by a mask on its bits.
     tables.for_each_code(part.window, part.gap, [&](uint32_t symbols, int codes) {
       column.put(codes == 2 ? symbols : symbols & 0xFF, codes);
     });
@@ -268,7 +268,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kBlockThreads, 4) void fused(Stream stream, uint
         sum += column.element(i) * x[col];
       }
     }
-    // Mostly all lanes are in one row.
+    // Nearly always all lanes are in one row.
     const uint32_t group_row = LaneGroup::shuffle(row, 0);
     if (LaneGroup::all(count <= 0 || row == group_row)) {
       const int32_t total = LaneGroup::reduce_add(sum);

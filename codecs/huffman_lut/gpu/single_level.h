@@ -1,8 +1,7 @@
-// The layout `single_level` on a GPU: a lane follows one stream, the S lanes of a group the S streams of a block of
-// rows, so that a group's look-ups are for neighbouring columns; two look-ups share a window of 32 bits. Four columns
-// are merged from the table's high parts and the raw bits' planes at once and multiplied by one instruction; x lies in
-// shared memory in the order of the look-ups. A kernel before the product lays out the table in scratch. Assumes a
-// verified stream.
+// The layout `single_level` on a GPU. A lane follows one stream, and the S lanes of a group the S streams of a block of
+// rows, so a group's look-ups are for neighbouring columns; two look-ups share a window of 32 bits. Table entries and
+// planes of raw bits are merged for four columns at once, and one instruction multiplies these; x lies in shared memory
+// in the order of the look-ups. A kernel before the product lays out the table in scratch. Assumes a verified stream.
 #pragma once
 
 #include "backends/gpu/lanes.h"
@@ -11,7 +10,7 @@
 
 namespace ecmv::codecs::huffman_lut::ECMV_GPU_NAMESPACE::tuples {
 
-// Fills what `matrix` has in scratch: table and last_piece, an element a thread.
+// Fills the matrix's scratch, table and last_piece, an element a thread.
 template <int kTuple>
 ECMV_GPU_KERNEL void lay_out(Matrix matrix, gpu::Pointer<uint32_t> table, gpu::Pointer<uint8_t> last_piece) {
   int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
@@ -39,7 +38,7 @@ ECMV_GPU_KERNEL void lay_out(Matrix matrix, gpu::Pointer<uint32_t> table, gpu::P
   last_piece[i] = at < matrix.stream_bytes ? matrix.streams[at] : uint8_t{0};
 }
 
-// In shared memory, in this order: table, rings of streams, one sum, rings of raw bits, x by quads (of products).
+// Shared memory holds, in this order: table, rings of streams, one sum, rings of raw bits, and for products x by quads.
 ECMV_GPU_BOTH int sum_offset(int table_bits, int threads) {
   return (4 << table_bits) + kPieceBytes * kRingPieces * threads;
 }
@@ -49,8 +48,8 @@ ECMV_GPU_BOTH int x_offset(int table_bits, int threads) {
   return raw_offset(table_bits, threads) + threads / Form::kStreams * Form::kRawRingBytes;
 }
 
-// x in shared memory, word q = the columns c, c + 1, c + 32, c + 33 of quad q of the full tiles.
-// Returns this thread's part of its sum.
+// Lays out x in shared memory: word q has the columns c, c + 1, c + 32, c + 33 of quad q of the full tiles. Returns
+// this thread's part of its sum.
 ECMV_GPU_DEVICE int32_t load_x(const Matrix& matrix, gpu::Pointer<const int8_t> x, gpu::Pointer<uint32_t> to) {
   int32_t sum = 0;
   for (int i = gpu::thread_index(); i < matrix.cols / kTileCols * kQuadsOfTile; i += gpu::block_size()) {
@@ -63,7 +62,7 @@ ECMV_GPU_DEVICE int32_t load_x(const Matrix& matrix, gpu::Pointer<const int8_t> 
   return sum;
 }
 
-// Copies the table; all threads of the block take part, and wait.
+// Copies the table. All threads of the block take part and wait.
 ECMV_GPU_DEVICE void load_table(const Matrix& matrix) {
   const gpu::Pointer<const gpu::uint4> from = gpu::cast<const gpu::uint4>(matrix.table);
   const gpu::Pointer<gpu::uint4> to = gpu::cast<gpu::uint4>(gpu::shared_memory());
@@ -71,19 +70,19 @@ ECMV_GPU_DEVICE void load_table(const Matrix& matrix) {
   gpu::sync_block();
 }
 
-// Threads of a block. A lane of four streams works on four times as much at once as one of sixteen, and gets twice the
-// registers: 64 are enough for the others on NVIDIA devices, and 40 spill. Where waves have 64 lanes a block of 1024
-// never had the shared memory anyway.
+// Threads of a block. A lane of four streams works on four times as much at once as a lane of sixteen and needs twice
+// the registers. 64 are enough for the others on NVIDIA devices, and with 40 they spill. Waves of 64 lanes never had
+// the shared memory for blocks of 1024.
 constexpr int most_threads(int streams) { return (gpu::kLargestWave == 32 ? 1024 : 512) / (streams == 4 ? 2 : 1); }
 
-// What is constant for one kernel.
+// The constants of one kernel.
 template <int kTupleOf, int kRawOf, int kStreamsOf>
 struct Form {
   static constexpr int kTuple = kTupleOf, kRaw = kRawOf, kStreams = kStreamsOf;
   static constexpr int kUnitsOfTile = kTileCols / kTuple / kStreams;                     // of a lane
   static constexpr int kRawRingBytes = kRaw == 0 ? 0 : RawRing<kRaw, kStreams>::kBytes;  // of a group
-  // Offsets from the lowest element below 128, and below 256. Beyond that a lowest element below -128 makes them
-  // overflow a byte, and only their sum with it is right, modulo 256.
+  // Whether an offset from the lowest element stays below 128 (kSmall) or below 256 (kPlain). Otherwise it may overflow
+  // a byte, and only the sum with the lowest element is right, modulo 256.
   static constexpr bool kSmall = kTuple == 4 && kRaw <= 3;
   static constexpr bool kPlain = kTuple == 4 ? kRaw <= 4 : kRaw == 0;
   static constexpr int kMostThreads = most_threads(kStreams);
@@ -91,8 +90,8 @@ struct Form {
 };
 
 // Calls quad(number of the quad in the row, its four offsets from the lowest element) for the full tiles of a row, and
-// last(column, offset) for the columns after them. `raw` is where the row's raw bits begin, `rings` where
-// the block's rings for them do.
+// last(column, offset) for the columns after them. The row's raw bits begin at `raw`, the block's rings for them at
+// `rings`.
 template <typename Form, typename Quad, typename Last>
 ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointer<std::byte> rings,
                                    gpu::Pointer<const uint8_t> raw, const Quad& quad, const Last& last) {
@@ -113,8 +112,8 @@ ECMV_GPU_DEVICE void for_each_quad(const Matrix& matrix, Bits& bits, gpu::Pointe
     if (kRaw > 0 && tile + 2 < tiles) ring.copy(raw, tile + 2, aligned);
     bits.ensure();
     if constexpr (kRaw > 0) {
-      // All but the last two groups of copies have come, so this tile's planes have. The slot that is written next was
-      // last read before the sync of the tile before this one.
+      // All groups of copies but the last two have arrived, this tile's planes among them. The slot that the next copy
+      // overwrites was last read before the sync of the tile before this one.
       Form::LaneGroup::sync();
       raw_bits.load(ring, tile);
     }
@@ -164,7 +163,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(Form::kMostThreads, 1) void matvec(Matrix matrix
                                                                    gpu::Epilogue epilogue) {
   using LaneGroup = typename Form::LaneGroup;
   const int lowest = lowest_of(matrix);
-  // lowest * (sum of x), where the product is of offsets.
+  // Products of offsets lack lowest * (sum of x), which this is.
   const gpu::Pointer<int32_t> bias =
       gpu::cast<int32_t>(gpu::shared_memory() + sum_offset(matrix.table_bits, gpu::block_size()));
   const gpu::Pointer<uint32_t> x_quads =

@@ -1,7 +1,6 @@
-// What a lane of a `single_level` kernel reads: the words of its stream and the raw bits of its columns, both through
-// rings in shared memory that asynchronous copies of 16 bytes fill, and the patches of its group's block. Copies belong
-// to the lane that starts them; raw bits are shared by a group, which therefore meets once a tile. Assumes a verified
-// stream.
+// Streams and raw bits as a lane of a `single_level` kernel reads them, through rings in shared memory that
+// asynchronous copies of 16 bytes fill, and the patches of its group's block. A copy belongs to the lane that starts
+// it; a group shares its raw bits and therefore meets once a tile. Assumes a verified stream.
 #pragma once
 
 #include "backends/gpu/async_copy.h"
@@ -29,12 +28,12 @@ struct Matrix {
   int cols, rows_per_block, table_bits;
 };
 
-// The stream of one lane. Between two calls of ensure() a lane takes at most 4 words of its ring, and ensure() starts a
-// copy when a piece has been taken; after it 13 words are there or on their way, and at most the 8 of the last two
-// calls may still be.
+// The stream of one lane. Between two calls of ensure() a lane takes at most 4 words of its ring. ensure() starts a
+// copy when a piece has been used up. After it 13 words are in the ring or on their way, and at most 8 of them, from
+// the last two calls, may still be on their way.
 class Bits {
  public:
-  // `bytes` of the streams from `begin` on.
+  // The streams' bytes from `begin` on.
   ECMV_GPU_DEVICE Bits(const Matrix& matrix, int64_t begin, uint32_t bytes) : matrix_(matrix) {
     const int thread = gpu::thread_index();
     ring_ = gpu::shared_memory() + ((4 << matrix.table_bits) + thread / kLineLanes * kRingPieces * kLineBytes +
@@ -52,17 +51,17 @@ class Bits {
     third_ = pop();
   }
 
-  // Before every kEnsuredUnits look-ups.
+  // Call this before every kEnsuredUnits look-ups.
   ECMV_GPU_DEVICE void ensure() {
     if (written_ - read_ / kLineBytes < kRingPieces) copy_piece();
     gpu::commit_copies();
     gpu::wait_copies<2>();
   }
 
-  // The next entry; `number` counts the look-ups since a fresh window, and every second one needs one.
+  // The next entry. `number` counts look-ups since a fresh window; every second one takes a fresh one.
   ECMV_GPU_DEVICE uint32_t take(int number) {
     if (number % 2 == 0) {
-      // Half of the lanes need a word: selections instead of a branch that would part them.
+      // Half of the lanes need a word, so this selects: a branch would make the lanes diverge.
       const bool empty = bit_ >= 32;
       low_ = empty ? high_ : low_;
       high_ = empty ? third_ : high_;
@@ -79,8 +78,8 @@ class Bits {
   }
 
  private:
-  // The bits of an offset in a ring that tell lanes apart. `read_` keeps them set, so that a step from a piece's last
-  // word carries through them into the next line.
+  // The bits of a ring offset that tell lanes apart. `read_` keeps them set, so the step from a piece's last word
+  // carries through them into the next line.
   static constexpr uint32_t kLaneBits = kLineBytes - kPieceBytes;
 
   ECMV_GPU_DEVICE uint32_t word() const {
@@ -107,21 +106,21 @@ class Bits {
   gpu::Pointer<std::byte> ring_;
   uint32_t next_, end_;          // pieces, from the section's first
   uint32_t read_, written_ = 0;  // see pop(); pieces written, ever
-  uint32_t low_, high_, third_;  // the next words; the third one only so that no lane waits for it
+  uint32_t low_, high_, third_;  // the next words; the third one is loaded early so that no lane waits for it
   uint32_t bit_, window_ = 0;    // window = low and high from `bit` on
 };
 
-// The planes of four tiles in shared memory, filled two tiles ahead by the S = kStreams lanes of a group together.
+// The planes of four tiles in shared memory. The S = kStreams lanes of a group fill them together, two tiles ahead.
 template <int kRaw, int kStreams>
 class RawRing {
  public:
   static constexpr int kTileBytes = kTileCols / 8 * kRaw, kTiles = 4;
-  // Neighbouring groups begin in different banks, as many as a group reads at once.
+  // Neighbouring groups begin in different banks, for as many groups as read at once.
   static constexpr int kBytes = kTiles * kTileBytes + (2 * kStreams < 16 ? 16 : 2 * kStreams);
 
   ECMV_GPU_DEVICE explicit RawRing(gpu::Pointer<std::byte> rings)
       : ring_(gpu::cast<uint8_t>(rings + LaneGroup::group() * kBytes)) {}
-  // Copies start at multiples of 16 bytes, in rows that do; other rows are copied byte by byte.
+  // Rows that begin at multiples of 16 bytes are copied in pieces of 16; other rows byte by byte.
   ECMV_GPU_DEVICE void copy(gpu::Pointer<const uint8_t> row, int tile, bool aligned) {
     const gpu::Pointer<const uint8_t> from = row + int64_t{tile} * kTileBytes;
     const gpu::Pointer<uint8_t> to = slot(tile);
@@ -132,7 +131,7 @@ class RawRing {
       for (int at = LaneGroup::lane(); at < kTileBytes; at += kStreams) to[at] = from[at];
     }
   }
-  // Two bytes of 32 that lie `half` times 32 after the tile's first ones.
+  // Two of 32 bytes: they lie 32 * `half` after the tile's first ones.
   ECMV_GPU_DEVICE uint32_t two_bytes(int tile, int half, int pair) const {
     return *gpu::cast<const uint16_t>(slot(tile) + (32 * half + 2 * pair));
   }
@@ -212,7 +211,7 @@ struct Block {
   }
 };
 
-// The patches of a block, one for each lane of the group at a time. Little is kept between two visits, because
+// The patches of a block, one at a time for each lane of the group. It keeps little between two visits, because
 // registers are scarce in the loop between them.
 template <typename LaneGroup>
 class Patches {
@@ -221,8 +220,8 @@ class Patches {
       : patches_(matrix.patches + static_cast<int64_t>(block.record[1]) * kPatchBytes),
         count_(static_cast<int>(block.next_record[1] - block.record[1])) {}
 
-  // Calls use(position, patch) for the patches in front of `end`, and maybe for some after it; positions are elements
-  // from the block's first. Goes on where `cursor` stopped. All lanes of the group together.
+  // Calls use(position, patch) for the patches before `end`, and maybe for some after it. Positions count elements from
+  // the block's first. Continues where `cursor` stopped. All lanes of the group call it together.
   struct Cursor {
     int patch = 0, position = 0;
   };
@@ -240,7 +239,7 @@ class Patches {
   ECMV_GPU_DEVICE int addend(int patch) const {
     return static_cast<int8_t>(patches_[patch * int64_t{kPatchBytes} + 2]);
   }
-  // Whether this is the first patch of its element, and the sum of all of them.
+  // Whether this is the first patch of its element, and the sum of the element's patches.
   ECMV_GPU_DEVICE bool leads(int patch) const { return patch == 0 || gap(patch) > 0; }
   ECMV_GPU_DEVICE int total_addend(int patch) const {
     int total = addend(patch);

@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "Stored words are litt
 
 namespace {
 
-// What the encoder needs of a value.
+// What the encoder needs to know about a value.
 struct EncoderEntry {
   uint32_t prob = 0, cum = 0;
   uint64_t reciprocal = 0;  // ceil(2^35 / prob): (r * reciprocal) >> 35 = r / prob for every r < 2^28
@@ -227,9 +227,9 @@ void decode_quads(const CompressedView& compressed, const QuadLayout& layout, st
         state = next;
       }
     }
-    // The encoder starts the first queue at 16 p of a coder's first quad, which is the decoder's last. Every other
-    // queue it starts in the states that end the one before, which is where the decoder began that one; words emitted
-    // at once are still queued.
+    // The encoder starts the first queue at 16 p of a coder's first quad, which is the last one that the decoder meets.
+    // It starts every other queue in the states in which it ended the queue before; there the decoder began that queue.
+    // Words emitted at once are still queued.
     if (queue > 0)
       for (uint64_t& state : states) refill(state);
     if (states != (queue == 0 ? first_quad : encoder_began))

@@ -1,8 +1,7 @@
-// The quad coder of MatVANS with its 7-bit model: what the layouts ans_warp_rows and ans_warp_stripes share. 32 ANS
+// The quad coder of MatVANS with its 7-bit model, which the layouts ans_warp_rows and ans_warp_stripes share. 32 ANS
 // coders (64-bit states, 32-bit words) take turns on quads of four symbols and draw their words from one queue. The
-// layouts differ only in which quad belongs to which coder, and that is a matter of three strides (QuadLayout).
-// Method and stored bytes are from the MatVANS white paper (Ludwig, Bamler); a drawing is in the README of
-// ans_warp_rows.
+// layouts differ only in which quad belongs to which coder, which three strides describe (QuadLayout). Method and
+// stored bytes are from the MatVANS white paper (Ludwig, Bamler); the README of ans_warp_rows has a drawing.
 #pragma once
 
 #include <array>
@@ -43,41 +42,41 @@ struct QuadLayout {
 };
 using QuadLayoutOf = QuadLayout (*)(datasets::Shape);  // of a [rows, cols] matrix
 
-// Where word j of a queue is stored, in words from the start of the queue's groups. Word 63 is followed by the 64 words
-// of the states; inside a group the words are transposed, so that a lane's four lie side by side.
+// The place of a queue's word j, in words from the start of the queue's groups. The 64 words of the states follow word
+// 63. Words are transposed inside a group, so that a lane's four lie side by side.
 constexpr int64_t quad_word_position(int64_t j) {
   j += j < kQuadWordsBeforeStates ? 0 : kQuadGroupWords - kQuadWordsBeforeStates;
   return j / kQuadGroupWords * kQuadGroupWords + j % kQuadFormatLanes * 4 + j % kQuadGroupWords / kQuadFormatLanes;
 }
 
-// Where the low word of a lane's first state is stored; the high word is the next one.
+// The place of the low word of a lane's first state; the high word is the next one.
 constexpr int64_t quad_state_position(int lane) { return lane * 4 + 2; }
 
-// Words of a queue's groups when its coders emitted `words`.
+// The number of words of a queue's groups if its coders emitted `words`.
 constexpr int64_t quad_stored_words(int64_t words) {
   return (words + kQuadWordsBeforeStates + kQuadGroupWords - 1) / kQuadGroupWords * kQuadGroupWords;
 }
 
-// What a decoder looks up for each of the 128 slots.
+// A decoder's look-up result for each of the 128 slots.
 struct QuadTables {
   std::array<int8_t, kQuadSlots> symbol;
   std::array<uint8_t, kQuadSlots> cum, prob;
 };
 
-// The model of the original encoder: probabilities round(128 p) of the values that occur, at least 1, the excess taken
-// from (or given to) the largest. Float32 steps that round correctly everywhere, hence the same on every platform. The
-// matrix must not be empty and have at most 128 distinct values.
+// The original encoder's model: probabilities round(128 p) of the values that occur, but at least 1; an excess is taken
+// from the largest, and a lack is given to it. Float32 steps round correctly everywhere, so the result is the same on
+// every platform. The matrix must not be empty and have at most 128 distinct values.
 QuadTables fit_quad_model(std::span<const int8_t> elements);
 
-// "" if the model can hold the matrix and the offsets its queues, otherwise the reason.
+// "" if the model can hold the matrix and the offsets can hold its queues, otherwise the reason.
 std::string refuses_quads(datasets::MatrixView matrix, const QuadLayout& layout);
 
 CompressedMatrix encode_quads(datasets::MatrixView matrix, const Settings& settings, const QuadLayout& layout);
 
-// The reference: every read checked, the tables and each coder's last state checked. Throws MalformedStream.
+// The reference checks every read, the tables and each coder's last state. Throws MalformedStream.
 void decode_quads(const CompressedView& compressed, const QuadLayout& layout, std::span<std::byte> out);
 
-// No coder emits more than one word a quad.
+// A coder emits at most one word a quad.
 int64_t max_quad_stored_bytes(const QuadLayout& layout);
 
 inline uint32_t quad_u32(std::span<const std::byte> words, int64_t index) {

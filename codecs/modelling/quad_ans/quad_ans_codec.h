@@ -5,8 +5,8 @@
 
 namespace ecmv::codecs::modelling {
 
-// `stated` has summary, source and format_version. `refuses_shape` is "" for shapes that the layout's queues and chunks
-// divide, otherwise the reason.
+// `stated` has summary, source and format_version. `refuses_shape` returns "" if the layout's queues and chunks divide
+// the shape, otherwise the reason.
 Codec make_quad_codec(Codec stated, QuadLayoutOf layout_of, std::string (*refuses_shape)(datasets::Shape));
 
 }  // namespace ecmv::codecs::modelling

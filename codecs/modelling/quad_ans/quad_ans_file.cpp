@@ -1,5 +1,5 @@
-// The container concatenates what the codec keeps per layer: payloads into `compressed`, offsets (counted from the
-// start of the whole) into `all_warp_offsets`, and each of the three tables.
+// The container concatenates the sections of all layers: payloads into `compressed`, offsets (counted from the start of
+// the whole) into `all_warp_offsets`, and each of the three tables.
 #include "codecs/modelling/quad_ans/quad_ans_file.h"
 #include "codecs/compressed_matrix.h"
 
@@ -41,7 +41,7 @@ std::span<const std::byte> vector_of(const datasets::Safetensors& file, const ch
   return require(file, name, dtype, tensor->shape).bytes;
 }
 
-// The same offsets counted from another start.
+// The offsets, counted from another start.
 Bytes moved_offsets(std::span<const std::byte> offsets, uint32_t distance) {
   Bytes moved;
   for (size_t i = 0; i < offsets.size() / 4; ++i) {

@@ -12,8 +12,8 @@ namespace ecmv::codecs::modelling {
 
 bool recognises_quad_file(std::span<const std::byte> bytes, QuadLayoutOf layout_of);
 
-// All layers are square with the initial vector's size. Throws MalformedStream; every layer has then been decoded once,
-// because its source hash is taken from its elements.
+// All layers are square and as wide as the initial vector. Throws MalformedStream. Every layer has then been decoded
+// once, because its source hash covers its elements.
 ChainFile read_quad_file(std::span<const std::byte> bytes, QuadLayoutOf layout_of, uint32_t format_version);
 
 // The bytes the original encoder writes. Throws std::invalid_argument if the container cannot hold the chain.

@@ -1,9 +1,9 @@
 // The quad coder of MatVANS on a GPU, for the layouts ans_warp_rows and ans_warp_stripes: a group of 32 lanes decodes a
 // queue, a lane a coder. QuadQueue is the group's buffer: one coalesced load brings 128 words, 4 a lane, and the lanes
-// that need a word find theirs by ballot and prefix count. The tables of the model lie in shared memory, a copy a lane
-// so that no two lanes meet in a bank. Groups of one wave share nothing, so that on waves of 64 they may diverge.
-// Source: MatVANS white paper (Ludwig, Bamler), 3.2, whose kernels keep the tables in the registers of a group and read
-// them by shuffles: never within 8 % of this one on an H200.
+// that need a word find theirs by ballot and prefix count. The model's tables lie in shared memory with a copy for each
+// lane, so that no two lanes meet in a bank. Groups of one wave share nothing, so waves of 64 lanes may diverge.
+// Source: MatVANS white paper (Ludwig, Bamler), 3.2. The paper's kernels keep the tables in the registers of a group
+// and read them by shuffles; on an H200 they never came within 8 % of this one.
 #pragma once
 
 #include "backends/gpu/lanes.h"
@@ -41,7 +41,7 @@ inline QuadStream quad_stream(const CompressedView& compressed, const QuadLayout
           static_cast<int>(layout.chunks)};
 }
 
-// kAhead groups of words are on their way while earlier ones are used.
+// Keeps kAhead groups of words on their way while earlier ones are used.
 template <int kAhead>
 class QuadQueue {
  public:
@@ -65,11 +65,11 @@ class QuadQueue {
     for (int i = 0; i < kAhead; ++i) ahead_[i] = load();
   }
 
-  // The next word of the queue, for the lanes that need one, in their order; anything for the others.
+  // The next words of the queue go, in lane order, to the lanes that need one; the others get anything.
   ECMV_GPU_DEVICE uint32_t take(bool need) {
     const QuadGroup::Mask mask = QuadGroup::ballot(need);
-    // The next 32 words lie in 32 different lanes: after the cursor those of this line, before it those of the next
-    // one.
+    // The next 32 words lie in 32 different lanes: lanes after the cursor hold words of this line, lanes before it
+    // words of the next line.
     const uint32_t offered = QuadGroup::lane() >= cursor_ ? line_ : next_line_;
     const uint32_t word = QuadGroup::shuffle(offered, cursor_ + QuadGroup::count_before(mask));
     cursor_ += gpu::popcount(mask);
@@ -92,7 +92,7 @@ class QuadQueue {
     for (int i = 0; i + 1 < kAhead; ++i) ahead_[i] = ahead_[i + 1];
     ahead_[kAhead - 1] = load();
   }
-  // A group of 128 words; past the last one there is nothing that a coder takes.
+  // Loads a group of 128 words. Coders take nothing after the last group.
   ECMV_GPU_DEVICE gpu::uint4 load() {
     if (groups_ == 0) return gpu::uint4{};
     const gpu::uint4 group = gpu::load_streaming(next_);
@@ -109,15 +109,15 @@ class QuadQueue {
   int rest_lines_ = 4;
 };
 
-// What a lane finds for the four slots of its state: the symbols in the bytes of one word; p_i; r_i, the place in the
-// symbol.
+// A lane's look-ups for the four slots of its state: the symbols in the bytes of one word, p_i, and r_i, the place
+// inside the symbol.
 struct QuadSlots {
   uint32_t symbols;
   uint32_t prob[4], position[4];
 };
 
-// An entry a slot: prob | position << 8 | symbol << 16. Copy l of the 32 is lane l's, in a bank of its own: one access
-// a slot instead of three shuffles, which go through the same pipe. The table is the first thing in shared memory.
+// An entry a slot: prob | position << 8 | symbol << 16. Lane l reads copy l of 32, in a bank of its own: one access a
+// slot instead of three shuffles, which go through the same pipe. The table is the first thing in shared memory.
 class QuadSharedTable {
  public:
   static constexpr int64_t kSharedBytes = int64_t{kQuadSlots} * kQuadFormatLanes * 4;
@@ -158,7 +158,7 @@ class QuadSharedTable {
   }
 
  private:
-  // `slot` in bits 7..13, where it is 128 times the slot: the bytes that 32 copies of an entry have.
+  // `slot` is in bits 7..13, where its value is 128 * slot: the bytes of 32 copies of an entry.
   ECMV_GPU_DEVICE uint32_t at(uint32_t slot) const {
     static_assert(kQuadFormatLanes * 4 == 1 << 7);
     return *gpu::cast<const uint32_t>(gpu::shared_memory() + ((slot & 0x3F80u) | lane_offset_));
@@ -166,7 +166,7 @@ class QuadSharedTable {
   uint32_t lane_offset_;
 };
 
-// Calls sink(chunk, symbols) for every chunk of a queue that has begun, each lane with the four symbols of its coder.
+// Calls sink(chunk, symbols) for every chunk of a begun queue; each lane passes the four symbols of its coder.
 template <int kAhead, typename Sink>
 ECMV_GPU_DEVICE void for_each_quad(int chunks, const QuadSharedTable& table, QuadQueue<kAhead>& words,
                                    const Sink& sink) {
@@ -177,7 +177,7 @@ ECMV_GPU_DEVICE void for_each_quad(int chunks, const QuadSharedTable& table, Qua
     high = refill ? low : high;
     low = refill ? word : low;
     const QuadSlots s = table.look_up(low);
-    // One step with the product of the four probabilities is shorter than four with 64 bits each.
+    // One step with the product of the four probabilities is shorter than four steps of 64 bits.
     const uint32_t prob01 = s.prob[0] * s.prob[1], prob = prob01 * (s.prob[2] * s.prob[3]);
     const uint32_t position =
         (s.position[3] * s.prob[2] + s.position[2]) * prob01 + (s.position[1] * s.prob[0] + s.position[0]);
@@ -223,7 +223,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kQuadMostWaves* gpu::kLargestWave,
   });
 }
 
-// A block and grid that give each group a queue.
+// A block and grid with a group for each queue.
 inline gpu::LaunchShape quad_shape(const backends::Policy& policy, const QuadLayout& layout,
                                    const backends::Place& place) {
   const int block = policy.as<WavePolicy>().waves * place.device().wave_size, queues = block / kQuadFormatLanes;

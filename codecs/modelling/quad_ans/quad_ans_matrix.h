@@ -1,4 +1,4 @@
-// What the kernels on CPUs of both layouts of the quad coder are bound to.
+// A matrix as the CPU kernels of both layouts of the quad coder are bound to it.
 #pragma once
 
 #include "backends/kernel.h"

@@ -1,5 +1,5 @@
-// Portable loop over the quads of a queue, for the scalar kernels of both layouts. The 32 coders are independent of
-// each other except for the count of words drawn, so an out-of-order core overlaps several of them; nothing in the loop
+// Portable loop over the quads of a queue, for the scalar kernels of both layouts. The 32 coders depend on each other
+// only through the count of words drawn, so an out-of-order core overlaps several of them. Nothing in the loop
 // branches, because whether a coder needs a word is a coin toss (about every second quad at 4 bits an element).
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace ecmv::codecs::modelling {
 
-// One load for all that a slot means: symbol | position inside the symbol << 8 | probability << 16.
+// One load gives everything about a slot: symbol | position inside the symbol << 8 | probability << 16.
 using QuadSlotTable = std::array<uint32_t, kQuadSlots>;
 
 inline QuadSlotTable quad_slot_table(const QuadMatrix& matrix) {
@@ -37,7 +37,7 @@ void for_each_quad(const QuadMatrix& matrix, const QuadSlotTable& table, int64_t
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     for (int lane = 0; lane < kQuadFormatLanes; ++lane) {
       uint64_t state = states[lane];
-      // The word is read whether needed or not; past the last queue's last word there is none.
+      // The word is read whether needed or not. After the last queue's last word there is none.
       const uint64_t word = quad_u32(words, std::min(quad_word_position(used), last_word));
       const bool refill = state >> 32 == 0;
       state = refill ? state << 32 | word : state;

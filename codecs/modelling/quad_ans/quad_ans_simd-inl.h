@@ -68,13 +68,13 @@ HWY_INLINE QuadStepTables LoadQuadStepTables(const QuadMatrix& matrix, uint8_t f
   return {LoadQuadTable(symbol), LoadQuadTable(position), LoadQuadTable(prob)};
 }
 
-// Step 2: bytes 0..127, except with VBMI, where bit 7 of a byte is a neighbour's and the look-up ignores it.
+// Step 2. A byte is 0..127, except with VBMI, where its bit 7 is a neighbour's and the look-up ignores it.
 HWY_INLINE QuadV8 QuadSlotBytes(QuadV32 low) {
   const QuadD32 d32;
   const QuadD8 d8;
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL
-  // Highway has no multishift. One instruction instead of eight: 1.15x in the whole matvec (Zen 4: 6.2 against 5.4 G
-  // elements/s).
+  // One instruction that Highway lacks, instead of eight: the whole matvec ran at 1.15× the speed (Zen 4: 6.2 against
+  // 5.4 G elements/s).
   const auto shifts = hn::Set(hn::Repartition<uint64_t, QuadD32>(), 0x352E2720150E0700ull);
   return QuadV8{_mm512_multishift_epi64_epi8(shifts.raw, low.raw)};
 #else
@@ -117,10 +117,11 @@ struct QuadStates {
   QuadV32 low[kQuadParts], high[kQuadParts];
 };
 
-// The queue of one row or stripe. The stored groups are untransposed into `words_`, where the queue is linear.
+// The queue of one row or stripe. `words_` holds the stored groups with the transposition undone, so that the queue is
+// linear.
 class QuadQueue {
  public:
-  // `ahead_bytes`: how far before their use words are prefetched.
+  // Words are prefetched `ahead_bytes` before their use.
   HWY_INLINE void Begin(const QuadMatrix& matrix, int64_t queue, int64_t ahead_bytes, QuadStates& states) {
     const QuadD32 d32;
     const auto offsets = matrix.offsets, payload = matrix.payload;
@@ -142,7 +143,7 @@ class QuadQueue {
     filled_ = kQuadWordsBeforeStates;
   }
 
-  // Once a chunk: makes sure that the 32 words a step may take are there.
+  // Call this once a chunk: it provides the 32 words that a step may take.
   HWY_INLINE void Fill() {
     if (HWY_LIKELY(filled_ - used_ >= kQuadFormatLanes)) return;
     if (next_ == end_) return;  // the rest of the stream needs no more words than are left
@@ -155,7 +156,7 @@ class QuadQueue {
     filled_ += kQuadGroupWords;
   }
 
-  // Decodes the quads of lanes part * kQuadVectorLanes and following, the symbols of a lane in its four bytes.
+  // Decodes the quads of lanes part * kQuadVectorLanes and following, a lane's symbols in its four bytes.
   HWY_INLINE QuadV8 Step(const QuadStepTables& tables, QuadStates& states, size_t part) {
     const QuadD32 d32;
     const QuadD8 d8;
@@ -223,8 +224,8 @@ class QuadQueue {
   alignas(64) uint32_t words_[2 * kQuadFormatLanes + kQuadGroupWords + 16] = {};
 };
 
-// How far ahead to prefetch when `queues` neighbouring queues are decoded at once: the same place of the next ones if
-// these are short, else a distance that covers the latency of DRAM.
+// How far ahead to prefetch when `queues` neighbouring queues are decoded at once: to the same place of the next queues
+// if these are short, else a distance that covers the latency of DRAM.
 inline int64_t QuadAheadBytes(const QuadMatrix& matrix, int64_t queues) {
   if (matrix.layout.queues == 0) return 0;
   const int64_t bytes = static_cast<int64_t>(matrix.payload.size()) / matrix.layout.queues * queues;
@@ -270,7 +271,7 @@ struct BoundQuads {
   void operator()(void*, const Args& args) const { run(matrix, ahead, args); }
 };
 
-// `Args` belong to the op; kPolicies are QuadPolicy.
+// `Args` belong to the op; kPolicies are of type QuadPolicy.
 template <class Args, class Loops, const auto& kPolicies>
 backends::BoundKernel BindQuads(const backends::Policy& policy, const QuadMatrix& matrix) {
   using Run = decltype(BoundQuads<Args>::run);

@@ -1,9 +1,11 @@
 // Tokens as fixed point for matrix units of bytes, and how exact sums become floats. A token's elements are multiples
 // of a power of two so small that the largest needs 23 bits and a sign: |x - X unit| <= unit / 2 <= 2^-22.98 max |x|. X
-// is written as three digits of base 256, -128 to 127; a digit of a token is a column of the product, 3 t + digit, so
-// sums of symbols times digits are exact integers, and a row's result
-//   y = unit * scale * (sum of symbols X + zero_point / scale * sum of X)
-// has no other error than that of X and one rounding to float32.
+// is written as three digits of base 256, -128 to 127. A digit of a token is a column of the product, 3 t + digit, so
+// sums over symbols * digits are exact integers. A row's result
+//
+// y = unit * scale * (sum of symbols X + zero_point / scale * sum of X)
+//
+// has no errors but the rounding of X and one rounding to float32.
 #pragma once
 
 #include <cmath>
@@ -21,7 +23,7 @@ inline constexpr int kDigits = 3, kUnitColumns = 8;         // columns of one op
 inline constexpr int kLargestDigits = 127 * 65793;          // three digits of 127
 inline constexpr int kDigitThreads = 512, kDigitParts = 8;  // thread blocks that share a token
 
-// Where the launch's scratch has the operands [steps of 32 columns][operands][lanes] of two words, and each token's
+// The places in the launch's scratch: operands, [steps of 32 columns][operands][lanes] of two words, and each token's
 // unit and sums of X, [token][part].
 struct Digits {
   gpu::Pointer<gpu::uint2> operands;
@@ -55,8 +57,8 @@ ECMV_GPU_DEVICE int shift_of(uint32_t magnitude) {
   return fixed > kLargestDigits ? shift - 1 : shift;
 }
 
-// The largest |x| of a token as bits, found by all threads of the block; NaN and infinities are above all numbers.
-// `found` is a word of shared memory for each 32 threads.
+// All threads of the block find a token's largest |x| as bits; NaN and infinities are above all numbers. `found` is a
+// word of shared memory for each 32 threads.
 ECMV_GPU_DEVICE uint32_t largest_magnitude(gpu::Pointer<const float> x, int64_t cols, gpu::Pointer<uint32_t> found) {
   uint32_t most = 0;
   const auto take = [&](uint32_t bits) { most = (bits & 0x7FFFFFFFu) > most ? bits & 0x7FFFFFFFu : most; };
@@ -79,7 +81,7 @@ ECMV_GPU_DEVICE uint32_t largest_magnitude(gpu::Pointer<const float> x, int64_t 
   return most;
 }
 
-// A block for each token and part of the columns; every block looks for the token's largest element itself, which costs
+// A block for each token and part of the columns. Every block finds the token's largest element itself, which costs
 // less than to meet.
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDigitThreads, 1) void make_digits(gpu::TokenView tokens, int64_t cols, int operands,
                                                                    Digits digits) {

@@ -1,16 +1,16 @@
-// Tiles of huffman_lanes: a look-up gives two or four columns, and a lane needs no branch for its next bits: it keeps a
+// Tiles of huffman_lanes. A look-up gives two or four columns, and a lane needs no branch for its next bits: it keeps a
 // position in its string, whose words lie in a bank of their own, in the lines of the tile in shared memory. A lane
 // group has room for one tile. The first lines of the next one come while the last pieces of a tile are decoded, as
-// soon as no lane needs what was there, the others at its end, while the first ones keep the lanes busy. Operations of
-// four columns: a quarter of 9 for a window (and, multiply-add, 3 loads, 2 funnel shifts, and, addition), 1 logical, 1
-// load, 1 dot product, 3 / 4 of a shift, 7 / 4 for raw bits, a quarter of a product: 8.
+// soon as no lane needs the lines that they overwrite; the others come at its end, while the first ones keep the lanes
+// busy. Four columns take 8 operations: a quarter of 9 for a window (and, multiply-add, 3 loads, 2 funnel shifts, and,
+// addition), 1 logical, 1 load, 1 dot product, 3 / 4 of a shift, 7 / 4 for raw bits, a quarter of a product.
 #pragma once
 
 #include "codecs/tile_rans/gpu/panels.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 
-// kSymbolsOfWindow: chosen so that the last one's first bit is among the window's first 32.
+// kSymbolsOfWindow is chosen so that the last symbol's first bit is among the window's first 32.
 template <int kPanels, int kSymbolCols, int kSymbolsOfWindow>
 struct HuffmanTiles {
   static constexpr int kTiles = 1, kSteps = kPiecePanels / kPanels;
@@ -27,8 +27,8 @@ struct HuffmanTiles {
         lines_(gpu::shared_memory() + (own + kLineBytes)),
         lane_lines_(lines_ + (4 * LaneGroup::lane() - kLineBytes)) {}
 
-  // A thread loads an entry once and stores all its copies, 16 bytes at a time, neighbours beginning with different
-  // ones. (A load for each 16 bytes: 7 % of a profile.)
+  // A thread loads an entry once and stores all its copies, 16 bytes at a time; neighbours begin with different copies.
+  // (A load for each 16 bytes took 7 % of a profile.)
   static ECMV_GPU_DEVICE void begin_table(const Stream& stream, gpu::SharedAddress table) {
     const int copy_bytes = 4 << stream.copy_bits, chunks = copy_bytes / 16;
     for (int entry = gpu::thread_index(); entry < 1 << stream.table_bits; entry += gpu::block_size()) {
@@ -62,15 +62,15 @@ struct HuffmanTiles {
     gpu::wait_copies<1>();
     LaneGroup::sync();
     has_rest_ = false;
-    // A window's first code bits must be where an entry's number is in its address, so windows begin as many bits
-    // before them: at the end of the line in front.
+    // A window's first code bits must be where the address has the entry's number, so windows begin that many bits
+    // earlier: at the end of the line in front.
     position_ = 30 - static_cast<uint32_t>(stream_.copy_bits);
   }
 
   // A piece: the panels of kSteps steps.
   template <typename Sink>
   ECMV_GPU_DEVICE void decode(const Round<kTiles>& round, int step, const Sink& sink) {
-    // What has been loaded is there before the first new load, whose address depends on it: a wait for one load is a
+    // Everything loaded has arrived before the first new load, whose address depends on it: a wait for one load is a
     // wait for the newest.
     gpu::uint4 raw[2] = {ahead_[0], ahead_[1]};
     if constexpr (kSymbolCols == 4) {
@@ -147,8 +147,7 @@ struct HuffmanTiles {
       next_ =
           gpu::cast<const gpu::uint2>(stream_.index)[strip_.down * stream_.tiles_across + (step >> stream_.tile_shift)];
   }
-  // Starts the copies of the first lines of the tile that was asked for, and loads how many words each lane has in the
-  // tails.
+  // Starts the copies of the first lines of the requested tile, and loads how many words each lane has in the tails.
   ECMV_GPU_DEVICE void fetch_first() {
     const gpu::Pointer<const std::byte> counts = stream_.codes + int64_t{next_.x} * kCodesAlign;
     tail_counts_ = gpu::cast<const uint32_t>(counts)[LaneGroup::lane() / 8];
@@ -177,7 +176,7 @@ struct HuffmanTiles {
       gpu::copy_async<16>(to, from);
   }
 
-  // Raw words of the piece that begins with this step, and their way to the L2 cache before.
+  // Loads the raw words of the piece that begins with this step, and before that requests them into the L2 cache.
   ECMV_GPU_DEVICE gpu::Pointer<const std::byte> raw_of(int step) const {
     return stream_.raw + (strip_.down * stream_.padded_steps + step) * (kPanels * kRawPanelBytes);
   }

@@ -1,5 +1,5 @@
-// Tiles of rans_lanes: each lane has a state and words of its own, so that no lane asks another: 14 operations and two
-// for the ring, of four elements; ballot and prefix count would take five more. A state's next word is in a register
+// Tiles of rans_lanes: each lane has a state and words of its own, so no lane asks another. Four elements take 14
+// operations and two for the ring; ballot and prefix count would take five more. A state's next word is in a register
 // before the state needs it.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 
-// An entry of the table; for devices once more what format.h says.
+// An entry of the table, repeated here for devices from format.h.
 template <int kSymbolCols>
 ECMV_GPU_DEVICE uint32_t entry_of(uint32_t symbol, uint32_t rank, uint32_t frequency) {
   const uint32_t value = kSymbolCols == 2
@@ -28,7 +28,7 @@ class LaneWords {
 
   explicit ECMV_GPU_DEVICE LaneWords(gpu::SharedAddress ring) : ring_(ring), place_(ring), chunk_end_(ring) {}
 
-  // `first`: the tile's first word of this lane, counted from `codes`.
+  // `first` is the tile's first word of this lane, counted from `codes`.
   ECMV_GPU_DEVICE void load_first(const Stream& stream, int64_t first) {
     next_ = static_cast<uint32_t>(2 * first / kChunkBytes);
     place_ = ring_ + static_cast<int>(2 * first % kChunkBytes);
@@ -37,7 +37,7 @@ class LaneWords {
     early_[1] = load(stream);
     ahead_ = load(stream);
   }
-  // After load_first; returns the lane's first two words.
+  // Call this after load_first; returns the lane's first two words.
   ECMV_GPU_DEVICE uint32_t start(const Stream& stream) {
     ring_.store(early_[0]);
     (ring_ + 2 * kChunkBytes).store(early_[0]);
@@ -48,11 +48,11 @@ class LaneWords {
     advance(stream);
     return low | high << 16;
   }
-  // Brings a state below the lower bound back. The word for it was loaded when the one before was taken, so that nobody
-  // waits for shared memory.
+  // Brings a state below the lower bound back. Its word was loaded when the one before was taken, so nobody waits for
+  // shared memory.
   ECMV_GPU_DEVICE void refill(uint32_t& state) { place_.refill(state, word_); }
-  // After every kStepsOfChunk steps, or earlier: if the chunk in use has been used up, the one in registers takes its
-  // place.
+  // Call this after every kStepsOfChunk steps, or earlier: if the chunk in use is used up, the one in registers
+  // replaces it.
   ECMV_GPU_DEVICE void advance(const Stream& stream) {
     if (place_ < chunk_end_) return;
     (chunk_end_ + -kChunkBytes).store(ahead_);
@@ -64,7 +64,7 @@ class LaneWords {
   }
 
  private:
-  // Chunks past the last one are the last one; no lane takes words of them.
+  // The last chunk stands in for chunks past the end; no lane takes words of them.
   ECMV_GPU_DEVICE gpu::uint4 load(const Stream& stream) {
     const uint32_t chunk = next_++;
     return gpu::load_streaming_here(gpu::cast<const gpu::uint4>(stream.codes) +
@@ -91,7 +91,7 @@ struct LaneTiles {
                   gpu::SharedAddress(gpu::shared_memory() + (own + LaneGroup::lane() * LaneWords::kRingBytes)), table,
                   std::make_index_sequence<kTiles>()) {}
 
-  // Where each symbol's slots begin goes to the beginning of shared memory, which nobody uses yet.
+  // The beginnings of the symbols' slots go to the beginning of shared memory, which nobody uses yet.
   static ECMV_GPU_DEVICE void begin_table(const Stream& stream, gpu::SharedAddress) {
     if (LaneGroup::group() != 0) return;
     constexpr int kRounds = kLaneSymbols / kLanes;
@@ -148,8 +148,8 @@ struct LaneTiles {
 
   template <typename Sink>
   ECMV_GPU_DEVICE void decode(const Round<kTiles>& round, int step, const Sink& sink) {
-    // Everything that has been loaded is there before the first new load, whose address depends on it: a wait for one
-    // load is a wait for the newest.
+    // Everything loaded has arrived before the first new load, whose address depends on it: a wait for one load is a
+    // wait for the newest.
     uint32_t raw[kTiles][kPanels];
     ECMV_GPU_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) ECMV_GPU_UNROLL
@@ -201,7 +201,7 @@ struct LaneTiles {
         mask_(((1u << stream.prob_bits) - 1) << (2 + stream.copy_bits)),
         words_{LaneWords(ring + static_cast<int>(kTile) * kLanes * LaneWords::kRingBytes)...} {}
 
-  // A step: the entry of the state's slot, the state before it.
+  // A step: the entry of the state's slot, and the state before it.
   ECMV_GPU_DEVICE uint32_t take(int tile) {
     uint32_t& x = states_[tile];
     const uint32_t entry = table_.load32_with((x * stride_) & mask_);
@@ -219,7 +219,7 @@ struct LaneTiles {
   ECMV_GPU_DEVICE void prefetch_raw(int step, int steps) const {
     if constexpr (kSymbolCols == 4) prefetch_steps<kRawPanelBytes>(stream_.raw, stream_, strip_, step, steps);
   }
-  // The codes of the tile that begins with this step; every lane reads them in a place of its own.
+  // The codes of the tile that begins with this step. Every lane reads them at a place of its own.
   ECMV_GPU_DEVICE void prefetch_codes(int step) const {
     if (step >= stream_.steps || LaneGroup::lane() != 0) return;
     const gpu::Pointer<const std::byte> entry =

@@ -1,7 +1,7 @@
 // How 32 lanes (a lane group) bring the symbols of tiles to registers, as operands of matrix units: four quads of each
 // panel a lane, handed to a `sink` that multiplies them or stores them in shared memory. A coder walks the panels of
-// two tiles side by side (one where tiles have 128 rows), 32 columns a step; words that every lane knows the place of
-// are loaded a step ahead and on their way to the L2 cache before. Here what coders have in common, and plain packed
+// two tiles side by side (one if tiles have 128 rows), 32 columns a step. Words whose place every lane knows are loaded
+// a step ahead, and requested into the L2 cache before. This file has the parts that coders share, and plain packed
 // bits.
 #pragma once
 
@@ -19,7 +19,7 @@ inline constexpr int kMostLaneGroups = 16;       // of a block, but for few toke
 inline constexpr int kPanelBytes = kLanes * 16;  // as an operand
 inline constexpr int kLaneGroupPanels = 8;       // that a lane group decodes in a step
 
-// Where an element's byte is in a panel that is an operand; for devices once more what format.h says.
+// The place of an element's byte in a panel that is an operand, repeated here for devices from format.h.
 ECMV_GPU_DEVICE int place_in_panel(int row, int col) {
   return (row % 8 * 4 + col % 16 / 4) * 16 + (row / 8 + col / 16 * 2) * 4 + col % 4;
 }
@@ -33,7 +33,7 @@ struct Stream {
   int tile_steps, tile_shift, tile_cols;
   int prob_bits, table_bits;
   int table_bytes, copy_bits;  // of the table in shared memory, which has 2^copy_bits copies
-  // In shared memory: what each lane group has for itself, levels of the decode kernel; the table comes after them.
+  // In shared memory: each lane group's own part, and levels of the decode kernel; the table comes after them.
   int own_place, own_bytes, levels_place;
   int padded_steps;              // huffman_lanes: of a strip
   int first_lines, piece_lines;  // huffman_lanes: lines of a tile that are fetched early; lines that a piece may use up
@@ -42,7 +42,7 @@ struct Stream {
   uint32_t zero;                 // which nvcc does not know
 };
 
-// The strip of tiles that a thread block has.
+// The strip of tiles of a thread block.
 struct Strip {
   int64_t down;
   int panels_down;      // that exist
@@ -51,10 +51,10 @@ struct Strip {
   ECMV_GPU_DEVICE int64_t panel(int step) const { return first_panel + int64_t{step} * panels_down; }
 };
 
-// Steps that are on their way to the L2 cache before a lane group loads them.
+// Steps that are requested into the L2 cache before a lane group loads them.
 inline constexpr int kAheadSteps = 3;
 
-// Brings panels of kBytes of some steps to the L2 cache.
+// Requests kBytes-byte panels of some steps into the L2 cache.
 template <int64_t kBytes>
 ECMV_GPU_DEVICE void prefetch_steps(gpu::Pointer<const std::byte> panels, const Stream& stream, const Strip& strip,
                                     int step, int steps) {
@@ -63,7 +63,7 @@ ECMV_GPU_DEVICE void prefetch_steps(gpu::Pointer<const std::byte> panels, const 
   gpu::prefetch_l2(panels + strip.panel(step) * kBytes, steps * strip.panels_down * static_cast<int>(kBytes));
 }
 
-// A lane's words of a column of panels; of those that are not there anything.
+// A lane's words of a column of panels; undefined for panels that do not exist.
 template <int kPanels, typename Words>
 ECMV_GPU_DEVICE void load_panels(gpu::Pointer<const Words> words, int panels_down, Words (&out)[kPanels]) {
   if (panels_down == kPanels) {
@@ -76,8 +76,8 @@ ECMV_GPU_DEVICE void load_panels(gpu::Pointer<const Words> words, int panels_dow
   }
 }
 
-// The tiles of a lane group between two beginnings: each one's number, its first step, and that of the tile after it,
-// beyond the matrix where there is none.
+// A lane group's tiles between two beginnings: each one's number, its first step, and the first step of the tile after
+// it, which lies beyond the matrix if there is none.
 template <int kTiles>
 struct Round {
   int across[kTiles], first[kTiles], after[kTiles];
@@ -95,11 +95,11 @@ struct PackedTiles {
   ECMV_GPU_DEVICE PackedTiles(const Stream& stream, const Strip& strip, int, gpu::SharedAddress)
       : stream_(stream), strip_(strip) {}
 
-  // Making of the table that the block shares, in two parts with a barrier between.
+  // Makes the table that the block shares, in two parts with a barrier between.
   static ECMV_GPU_DEVICE void begin_table(const Stream&, gpu::SharedAddress) {}
   static ECMV_GPU_DEVICE void finish_table(const Stream&, gpu::SharedAddress) {}
-  // A round's beginning, in three parts: each asks for what the next one needs. `anew`: nothing has been loaded for its
-  // first step.
+  // The beginning of a round, in three parts: each requests what the next one needs. `anew`: nothing has been loaded
+  // for the round's first step.
   ECMV_GPU_DEVICE void ask(const Round<kTiles>&) {}
   ECMV_GPU_DEVICE void load(const Round<kTiles>& round, bool anew) {
     if (!anew) return;
@@ -113,11 +113,11 @@ struct PackedTiles {
   ECMV_GPU_DEVICE void start() {}
 
   // Hands sink(tile, panel, quads) the panels of kSteps steps of the tiles from step number `step` on, down and then to
-  // the right; of steps beyond the matrix anything.
+  // the right. Panels of steps beyond the matrix are undefined.
   template <typename Sink>
   ECMV_GPU_DEVICE void decode(const Round<kTiles>& round, int step, const Sink& sink) {
-    // Everything that has been loaded is used before the first new load, whose address depends on it: a wait for one
-    // load is a wait for the newest.
+    // Everything loaded is used before the first new load, whose address depends on it: a wait for one load is a wait
+    // for the newest.
     uint32_t newest = stream_.zero;
     ECMV_GPU_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) {

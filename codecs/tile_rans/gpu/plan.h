@@ -20,12 +20,12 @@ namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 inline constexpr int64_t kReservedBytes = 1024;
 inline constexpr int kMostSplits = 8,
                      kMostCopiedBits = 14;    // 64 KiB of rans_lanes' table and its copies, twice that without operands
-inline constexpr int kMostHuffmanCopies = 4;  // as a power of two: 16, which 32 are not faster than and 8 by 2 % slower
+inline constexpr int kMostHuffmanCopies = 4;  // as a power of two: 16; 32 are no faster, 8 are 2 % slower
 
 template <int kValue>
 using Constant = std::integral_constant<int, kValue>;
 
-// f(a coder's type, panels of a tile's column); the results are of one type.
+// Calls f(a coder's type, panels of a tile's column); the results are of one type.
 template <typename F>
 auto with_coder(const Layout& layout, F f) {
   const auto with_panels = [&](auto panels) {
@@ -52,7 +52,7 @@ auto with_coder(const Layout& layout, F f) {
   return with_panels(Constant<8>{});
 }
 
-// How a product is laid out.
+// The form of a product's block.
 struct Form {
   int lane_groups, blocks;  // of a block; on a multiprocessor
   bool registers;           // for few tokens, multiplied where they are decoded
@@ -68,8 +68,8 @@ inline constexpr FormPolicy kPolicies[] = {
 inline constexpr Form kPlainForm = kPolicies[0].form;  // of the decode kernel, and where another one has no room
 inline constexpr int64_t kSystemBytes = 1024;          // shared memory that every block needs besides its own
 
-// A block's lane groups and shared memory: operands or, without them, room for making the table; what lane groups have
-// for themselves; levels; the table.
+// A block's lane groups and shared memory: operands or, without them, room for making the table; the lane groups' own
+// parts; levels; the table.
 struct Plan {
   int lane_groups = 0;  // 0: there is no room
   int tiles = 0;        // of a lane group at once
@@ -77,15 +77,15 @@ struct Plan {
   int64_t shared_bytes = 0;
 };
 
-// Lines of the room for a tile of huffman_lanes: the longest one's, one before and, for the last window, two after
-// them.
+// Lines of the room for a tile of huffman_lanes: the longest tile's, one before them and, for the last window, two
+// after them.
 inline int64_t room_lines(const CompressedView& view) {
   uint32_t most = 0;
   std::memcpy(&most, view.sections[kLayer].host.data() + kLayerBytes, 4);
   return most + 3;
 }
 
-// What a coder needs for a lane group, for a number of tokens that takes one operand.
+// A coder's needs for a lane group, for as many tokens as one operand takes.
 struct Needs {
   int64_t own_bytes = 0;
   int tiles = 0, most_lane_groups = 0;
@@ -111,7 +111,7 @@ inline int entry_bits(const Layout& layout) {
   return layout.coder == Coder::rans_lanes ? layout.prob_bits : layout.table_bits;
 }
 
-// The copies of the table that there may be, as a power of two.
+// The largest allowed number of copies of the table, as a power of two.
 inline int most_copy_bits(const Layout& layout, const Form& form) {
   if (layout.coder == Coder::huffman_lanes) return kMostHuffmanCopies;
   if (layout.coder == Coder::rans_lanes)
@@ -146,7 +146,7 @@ inline Plan plan_of(const CompressedView& view, const Layout& layout, const Form
   return {};
 }
 
-// Without what a plan says.
+// The stream without the fields that a plan sets.
 inline Stream stream_of(const CompressedView& view, const Layout& layout) {
   Stream stream{};
   stream.tables = view.sections[kTables].bytes.data();
@@ -180,7 +180,7 @@ inline Stream planned(Stream stream, const Plan& plan) {
   return stream;
 }
 
-// Splits of the columns, so that the blocks fill the device evenly; a block should have a tile for each of its slots.
+// Splits of the columns, so that the blocks fill the device evenly. A block should have a tile for each of its slots.
 inline int most_splits(const Layout& layout) {
   return static_cast<int>(std::clamp<int64_t>(512 / std::max<int64_t>(1, layout.tiles_down), 1, kMostSplits));
 }

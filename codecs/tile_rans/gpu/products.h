@@ -1,10 +1,10 @@
 // The products of tiles with tokens, two kernels for all coders. A thread block has a strip of tile rows and walks its
-// columns; tokens are digits (digits.h), sums exact integers, so no order of adding matters.
-//   matmul_panels     lane groups decode panels of many tiles to shared memory, then multiply them, a lane group 16
-//                     rows and a part of the columns with all tokens, and again: a tile is decoded once for up to 64
-//                     tokens, whose sums are spread over the lane groups.
-//   matmul_registers  for few tokens: a lane group multiplies what it has decoded where it is, in registers, and adds
-//                     up its tiles; nobody waits for others until the end.
+// columns; tokens are digits (digits.h), sums exact integers, so the order of additions does not matter.
+//   matmul_panels     lane groups decode panels of many tiles to shared memory, then multiply them, each 16 rows and a
+//                     part of the columns with all tokens, and so on: a tile is decoded once for up to 64 tokens, whose
+//                     sums are spread over the lane groups.
+//   matmul_registers  for few tokens: a lane group multiplies what it has decoded in place, in registers, and adds up
+//                     its tiles; nobody waits for others until the end.
 #pragma once
 
 #include "backends/gpu/products/matrix_units.h"
@@ -16,7 +16,7 @@ namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 inline constexpr int kMostThreads = kMostLaneGroups * kLanes;
 inline constexpr int kMostOperands = 12;  // of a lane group: 32 tokens
 
-// Where results go: to y, or, of splits, to sums [splits][columns][rows].
+// The output: y or, for splits, sums [splits][columns][rows].
 struct Output {
   gpu::TokenView tokens;
   Dequantise dequantise;
@@ -29,8 +29,8 @@ struct Walk {
   int first, end;
   int lane_group, slots, tile_shift, steps;  // a tile has 2^tile_shift steps
 
-  // The lane group's tiles of the round from `base`. Past the end it is the last tile again, whose operands are not
-  // used.
+  // The lane group's tiles of the round from `base` on. Past the end the last tile is repeated, and its operands are
+  // not used.
   template <int kTiles>
   ECMV_GPU_DEVICE Round<kTiles> round(int base) const {
     Round<kTiles> round;
@@ -45,7 +45,7 @@ struct Walk {
   }
 };
 
-// The columns of one of `splits` parts of a strip.
+// The columns of one of a strip's `splits` parts.
 ECMV_GPU_DEVICE Walk walk_of(const Stream& stream, int splits, int split, int lane_group, int slots) {
   return {stream.tiles_across * split / splits,
           stream.tiles_across * (split + 1) / splits,
@@ -82,7 +82,7 @@ ECMV_GPU_DEVICE ToShared<Coder, kPanels> to_shared(int lane_group) {
   return {gpu::cast<gpu::uint4>(gpu::shared_memory()) + lane_group * kLaneGroupPanels * kLanes};
 }
 
-// A strip's sums in shared memory, of kOperands operands.
+// A strip's sums of kOperands operands in shared memory.
 template <int kOperands>
 struct StripSums {
   static constexpr int kStride = kOperands * kUnitColumns + 1, kTokens = kOperands * kUnitColumns / kDigits;
@@ -107,7 +107,7 @@ struct StripSums {
       }
     }
   }
-  // The results of all tokens from `first_token` on that have sums here.
+  // The results of all tokens from `first_token` on whose sums are here.
   ECMV_GPU_DEVICE void store(int first_token, int64_t first_row, int split, const Output& output) const {
     gpu::sync_block();
     const int tokens = output.tokens.batch - first_token < kTokens ? output.tokens.batch - first_token : kTokens,
@@ -129,7 +129,7 @@ struct StripSums {
   }
 };
 
-// Makes what a block shares and begins its first round; the first barrier comes after it.
+// Makes a block's shared parts and begins its first round; the first barrier comes after it.
 template <class Coder>
 ECMV_GPU_DEVICE Round<Coder::kTiles> begin_block(Coder& coder, const Stream& stream, const Walk& walk) {
   const auto round = walk.round<Coder::kTiles>(walk.first);
@@ -144,7 +144,7 @@ ECMV_GPU_DEVICE Round<Coder::kTiles> begin_block(Coder& coder, const Stream& str
   return round;
 }
 
-// The round of a walk from `base` on, if it is not the first.
+// Begins the walk's round at `base`, unless it is the first.
 template <class Coder>
 ECMV_GPU_DEVICE void next_round(Coder& coder, const Walk& walk, int base, Round<Coder::kTiles>& round) {
   if (base == walk.first) return;
@@ -155,26 +155,25 @@ ECMV_GPU_DEVICE void next_round(Coder& coder, const Walk& walk, int base, Round<
   coder.start();
 }
 
-// Blocks that must fit on a multiprocessor: registers are chosen so.
+// Blocks that must fit on a multiprocessor; registers are limited accordingly.
 template <class Coder, int kOperands>
 constexpr int blocks_of() {
   return kOperands <= Coder::kSmallOperands ? 2 : 1;
 }
 
-// Lane groups of a block of matmul_registers: with one operand a coder may do with so few registers that there are
-// more.
+// Lane groups of a block of matmul_registers. With one operand a coder may need so few registers that there are more.
 template <class Coder, int kOperands>
 constexpr int register_lane_groups() {
   return kOperands == 1 ? Coder::kMostLaneGroups : kMostLaneGroups;
 }
 
-// Y = W X, or the sums of a split of the columns. `halves`: 2 where operands are too many for the registers of a
-// lane group, which then has one half of them and twice the columns.
+// Y = W X, or the sums of a split of the columns. `halves` is 2 if the operands are too many for the registers of a
+// lane group, which then has half of them and twice the columns.
 template <class Coder, int kPanels, int kOperands>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) void matmul_panels(
     Stream stream, int lane_groups, int halves, gpu::Pointer<const gpu::uint2> digits, Output output) {
-  // Between two barriers a lane group decodes kLaneGroupPanels panels, and multiplies as many: those of a row of panels
-  // in kLaneGroupPanels columns.
+  // Between two barriers a lane group decodes kLaneGroupPanels panels and multiplies as many: a row of panels in
+  // kLaneGroupPanels columns.
   static_assert(Coder::kTiles * Coder::kSteps * kPanels == kLaneGroupPanels);
   const int slots = lane_groups * Coder::kTiles;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), rg = lane_group % kPanels,
@@ -202,8 +201,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) v
           (walk.end * stream.tile_steps < stream.steps ? walk.end * stream.tile_steps : stream.steps) - first;
       const gpu::Pointer<const gpu::uint4> operands =
           gpu::cast<const gpu::uint4>(gpu::shared_memory()) + ((column * kPanels + rg) * kLanes + LaneGroup::lane());
-      // Inputs of a column of panels; zeros for what was not decoded. Those of the next one are on their way while one
-      // is multiplied.
+      // Inputs of a column of panels, zeros for panels that were not decoded. The next column's inputs are on their way
+      // while one is multiplied.
       gpu::Pointer<const gpu::uint2> inputs =
           digits + ((int64_t{first} * halves + half) * (kOperands * kLanes) + LaneGroup::lane());
       const int step_inputs = halves * kOperands * kLanes;
@@ -269,7 +268,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(
             digits + (int64_t{round.first[tile] + step} * (kOperands * kLanes) + LaneGroup::lane());
         ECMV_GPU_UNROLL
         for (int i = 0; i < Coder::kSteps; ++i) {
-          // Zeros for a tile that is none, and for steps beyond the matrix.
+          // Zeros for a tile that does not exist, and for steps beyond the matrix.
           const bool exists = is_tile && round.first[tile] + step + i < stream.steps;
           ECMV_GPU_UNROLL
           for (int operand = 0; operand < kOperands; ++operand) {

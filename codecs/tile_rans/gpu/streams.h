@@ -1,6 +1,6 @@
-// Tiles of rans: interleaved bytes as the design has them. A tile for each lane group, of 64 x 64 or 128 x 32 elements;
-// a lane has a stream, with 64 streams two; with fewer than 32 the other lanes are idle. Bytes come from global memory
-// as they are needed, through the first-level cache. Symbols go to shared memory one by one, in their places of
+// Tiles of rans: interleaved bytes as in the design. Each lane group has a tile of 64 x 64 or 128 x 32 elements, and a
+// lane a stream; with 64 streams it has two, and with fewer than 32 the other lanes are idle. Bytes come from global
+// memory as they are needed, through the first-level cache. Symbols go to shared memory one by one, to their places in
 // operands.
 #pragma once
 
@@ -56,7 +56,7 @@ struct StreamTiles {
     LaneGroup::sync();
   }
 
-  // The sink is one that stores operands: it says where.
+  // The sink must store operands; bytes() is their place.
   template <typename Sink>
   ECMV_GPU_DEVICE void decode(const Round<kTiles>&, int, const Sink& sink) {
     if (LaneGroup::lane() < kLanesUsed) decode_tile(sink.bytes());
@@ -104,7 +104,7 @@ struct StreamTiles {
   ECMV_GPU_DEVICE uint32_t byte_at(int64_t at) const {
     return gpu::load_shared_by_many(gpu::cast<const uint8_t>(stream_.codes + at));
   }
-  // Where an element's byte is among the lane group's operands.
+  // The place of an element's byte among the lane group's operands.
   static ECMV_GPU_DEVICE int place(int row, int col) {
     return (col / kPanelCols * kPanels + row / kPanelRows) * kPanelBytes +
            place_in_panel(row % kPanelRows, col % kPanelCols);

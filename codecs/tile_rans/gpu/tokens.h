@@ -1,11 +1,11 @@
-// Products with tokens of bf16 on matrix units (backends/gpu/products/token_matmul.h), of plain packed panels. A panel
-// of 16 rows x 32 columns is dealt to lanes as the operands of a matrix unit already: a lane's two words of it are its
+// Products of plain packed panels with tokens of bf16 on matrix units (backends/gpu/products/token_matmul.h). A panel
+// of 16 rows x 32 columns is already dealt to lanes as operands of matrix units: a lane's two words of it are its
 // numbers of rows g and g + 8. Symbols become the integers symbol + zero_point / scale, exact in bf16; sums are scaled
 // at the end.
 //
-// Operations for the eight elements of a word: 3 that take nibbles apart, 4 byte permutations, 4 multiply-adds of two
-// numbers; for the 16 of a panel and lane one copy, one load of shared memory for two panels, and 2 products a tile of
-// eight tokens, each with half a load of them.
+// The eight elements of a word take 3 operations to separate nibbles, 4 byte permutations and 4 multiply-adds of two
+// numbers. The 16 elements of a panel and lane take one copy, one load of shared memory for two panels, and 2 products
+// a tile of eight tokens, each with half a load of tokens.
 #pragma once
 
 #include "backends/gpu/products/token_matmul.h"
@@ -14,7 +14,7 @@
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 namespace gpu = backends::ECMV_GPU_NAMESPACE;
 
-// A step: panels side by side, 16 bytes of a lane for two of them.
+// A step: panels side by side, with 16 bytes of a lane for two of them.
 inline constexpr int kStepPanels = 4, kLanePanelBytes = kPackedPanelBytes / kLanes;
 
 // Panels of 16 rows lie strip by strip (tile_rows rows), in a strip column after column.

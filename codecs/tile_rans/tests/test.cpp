@@ -1,4 +1,4 @@
-// What only tile_rans can claim: levels that are exact, the document's bytes, how symbols are dealt to lanes, hostile
+// Claims about tile_rans alone: levels that are exact, the document's bytes, how symbols are dealt to lanes, hostile
 // streams, products of all kernels with batches of tokens.
 #include <catch2/catch_test_macros.hpp>
 
@@ -386,7 +386,7 @@ TEST_CASE("products of packed tiles with tokens of bf16 keep the bound in tiles 
 }
 
 TEST_CASE("huffman_lanes has room for lanes whose strings are very different") {
-  // Columns of every fourth lane are random, the others' all zero: one lane's string is many times as long as its
+  // Columns of every fourth lane are random, the others' all zero: one lane's string is far longer than its
   // neighbours', beyond what counts of tails reach.
   tests::Random random{77};
   const datasets::Matrix matrix = tests::make_matrix("lanes", {70, 600}, [&](int64_t i) {

@@ -1,4 +1,4 @@
-// What the tests of tile_rans share: every setting, matrices of 16 levels, and exact products with the bound that
+// The tests of tile_rans share this: every setting, matrices of 16 levels, and exact products with the bound that
 // kernels keep.
 #pragma once
 
