@@ -1,5 +1,4 @@
-// Where this code lies: plugins and configs are looked for from there, so that an installed tree may be
-// moved.
+// Where this code lies: plugins and configs are looked up from there, so an installed tree may be moved.
 #pragma once
 
 #include <filesystem>
