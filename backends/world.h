@@ -47,8 +47,9 @@ struct WorldPlugin {
 };
 inline constexpr uint32_t kWorldVersion = 3;
 
-// Called once, from any thread, with a sentence about a rank that has ended or gone silent ("" where this
-// process only follows the other's end). It must end this process and not return: a rank that waits for the lost one waits for ever.
+// Called once, from any thread, with a sentence about a rank that has ended or gone silent ("" where this process
+// only follows the other's end). It must end this process and not return: a rank that waits for the lost one waits for
+// ever.
 using OnLoss = std::function<void(const std::string& sentence)>;
 
 // Joins the world that mpirun made, once a process. mpirun ends all ranks when one ends. Throws WorldError where there
