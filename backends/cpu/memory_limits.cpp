@@ -65,7 +65,7 @@ int64_t left_in_groups(const fs::path& mount, fs::path group, const Version& ver
   }
 }
 
-// Lines are "hierarchy:controllers:path"; those of v2 have no controllers.
+// Lines are "hierarchy:controllers:path"; lines of v2 have no controllers.
 int64_t left_by_control_groups(const fs::path& root) {
   const fs::path mounts = root / "sys/fs/cgroup";
   std::ifstream file(root / "proc/self/cgroup");

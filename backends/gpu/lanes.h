@@ -73,9 +73,9 @@ struct Lanes {
 #endif
   }
   // The value of lane `source`, where `source` is the same in all lanes. nvcc then knows that the result is the same in
-  // all lanes, too. A branch on a value of which it does not know this may part the lanes, and where lanes may be
-  // parted, each shuffle and barrier first waits for all loads under way. In a kernel that always has loads under way,
-  // 18 % of a profile's samples stood there.
+  // all lanes, too. Without that knowledge a branch on the value may part the lanes, and where lanes may be parted,
+  // each shuffle and barrier first waits for all loads under way. In a kernel that always has loads under way, 18 % of
+  // a profile's samples stood there.
   static ECMV_GPU_DEVICE uint32_t pick(uint32_t value, int source) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     if constexpr (size() == 32) return __reduce_or_sync(members(), lane() == source ? value : 0u);

@@ -118,9 +118,8 @@ struct RowsPlace {
 template <typename Elements, int kRowTiles>
 struct StoredRows {
   static constexpr int kLoads = Elements::kLoads;
-  Pointer<const std::byte>
-      next[2 * kRowTiles];  // in rows g, g + 8, ...; past the end, the last one again
-  int cols_left;            // from this lane's first column of the step
+  Pointer<const std::byte> next[2 * kRowTiles];  // in rows g, g + 8, ...; past the end, the last one again
+  int cols_left;                                 // from this lane's first column of the step
 
   explicit ECMV_GPU_DEVICE StoredRows(const Elements&, const RowsPlace& place) {
     const int lane = Lanes<kTokenLanes>::lane(), g = lane / 4, t = lane % 4;

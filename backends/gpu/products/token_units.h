@@ -11,8 +11,8 @@
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 // multiply_tokens() for matrix units without bf16. On CUDA devices it is a function call: inlined it made kernels of
-// more than 35,000 lines of PTX, and packed_outliers was not compiled for sm_75 within half an hour. A call takes 3
-// minutes.
+// more than 35,000 lines of PTX, and packed_outliers was not compiled for sm_75 within half an hour. As a call it
+// takes 3 minutes.
 #if defined(__HIP__) || defined(ECMV_GPU_EMULATOR)
 #define ECMV_GPU_SHUFFLED ECMV_GPU_DEVICE
 #else
