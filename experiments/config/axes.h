@@ -1,7 +1,7 @@
-// The axes of a config's `kernels`, one row of a table each. From the table come the keys of configs and of `exclude`,
-// the flags of a run without a config and their help, the defaults, the names of cases, the fields of records, and the
-// part of config.schema.json that a test compares with it. To add an axis: a row in axes.cpp, a list in KernelChoice, a
-// field in KernelSpec, and what it does in expand.cpp.
+// The axes of a config's `kernels`, one row of a table each. The table gives the keys of configs and of `exclude`, the
+// flags of a run without a config and their help, the defaults, the names of cases, the fields of records, and the part
+// of config.schema.json that a test compares with it. To add an axis: a row in axes.cpp, a list in KernelChoice, a
+// field in KernelSpec, and its effect in expand.cpp.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 
 namespace ecmv::experiments {
 
-// Which kernels a block asks for: a list for every axis.
+// The kernels that a block asks for: a list for every axis.
 struct KernelChoice {
   // Backend ids, or "best": `simd` where the codec has a SIMD kernel for the op, otherwise `scalar`.
   std::vector<std::string> backends = {"best"};
-  std::vector<std::string> simd_targets = {"best"};  // names of instruction sets, "best", or "all" that this CPU has
+  std::vector<std::string> simd_targets = {"best"};  // names of instruction sets, "best", or "all" of this CPU
   std::vector<int64_t> threads = {0};                // CPUs; 0: all that the process may use
   std::vector<int64_t> ranks = {0};                  // CPUs; 0: all that a launcher started
   std::vector<int64_t> shared_devices = {0};  // GPUs; 0: all that a launcher started, without one a single device
@@ -48,27 +48,27 @@ using KernelChoiceField = std::variant<std::vector<std::string> KernelChoice::*,
 struct KernelAxis {
   std::string_view key;       // in configs; the flag is --key with '-' for '_'
   std::string_view help;      // for --help and the schema
-  std::string_view fallback;  // the value where a config names none
+  std::string_view fallback;  // the value if a config names none
   KernelChoiceField field;
-  // Words: the ones it knows; without any, names that the machine or the build gives. Numbers: the one word that stands
-  // for a number, or none.
+  // For words: the known ones; empty: names that depend on the machine or the build. For numbers: the only word that
+  // stands for a number, or none.
   std::vector<std::string_view> words = {};
-  // Names beside the words, where the reader can check them; they may depend on the backends chosen.
+  // Further valid names, if the reader can check them; they may depend on the chosen backends.
   std::vector<std::string> (*names)(const KernelChoice&) = nullptr;
-  int64_t word_number = 0, least = 1, most = 1;  // numbers: what the word stands for, and the range of the others
-  // The tasks that have the axis (none: all), and why others lack it: "'batch' counts the tokens of ...".
+  int64_t word_number = 0, least = 1, most = 1;  // numbers: the word's number, and the range of the others
+  // The tasks that have the axis (empty: all), and why others lack it: "'batch' counts the tokens of ...".
   std::vector<Task> tasks = {};
   std::string_view of_tasks = {};
-  // The part of a case's name, "" for a default that is left out. Parts follow each other in the order of the table.
+  // The axis's part of a case's name, "" for a default that is left out. Parts follow the order of the table.
   std::string (*name_part)(const KernelSpec&) = nullptr;
-  // What a rule of `exclude` compares, "" where the case lacks the axis; null: rules cannot name it.
+  // The value that a rule of `exclude` compares, "" if the case lacks the axis; null: rules cannot name it.
   std::string (*value)(const KernelSpec&) = nullptr;
-  void (*record)(const KernelSpec&, reports::CaseRecord&) = nullptr;  // null: filled in by what runs
+  void (*record)(const KernelSpec&, reports::CaseRecord&) = nullptr;  // null: the run fills it in
   std::string_view old_key = {};                                      // still read
 };
 
 std::span<const KernelAxis> kernel_axes();
-// By its key or its old key; null: there is none.
+// Finds an axis by its key or its old key; null: there is none.
 const KernelAxis* find_kernel_axis(std::string_view key);
 std::string flag_of(const KernelAxis& axis);  // "--simd-target"
 
