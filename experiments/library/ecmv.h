@@ -2,14 +2,13 @@
  * this file has a whole program.
  *
  * Names. Codecs, settings, element types and backends are named as in the configs and on the command line:
- * "lanes=32", "bf16", "simd". A name that there is not is an error.
+ * "lanes=32", "bf16", "simd". An unknown name is an error.
  *
  * Errors. Functions that can fail return a status, and ecmv_last_error() has a sentence. Nothing is thrown or
- * printed, and nothing ends the process. A function that fails sets the handle that it should have made to
- * NULL.
+ * printed, and nothing ends the process. A function that fails sets the handle that it should make to NULL.
  *
  * Threads. All functions may be called from several threads at once, also with the same handles. A pass does
- * one run at a time, and so do all GPU backends together: others wait. A handle is freed when no call uses it
+ * one run at a time, and so do all GPU backends together: others wait. Free a handle only when no call uses it
  * any more.
  *
  * Memory. Arrays are the caller's, row-major, and may be reused or freed as soon as a function has returned.
@@ -37,11 +36,11 @@ extern "C" {
 
 typedef enum ecmv_status {
   ECMV_OK = 0,
-  ECMV_INVALID_ARGUMENT = 1, /* NULL, a name or a setting that there is not, a size that does not fit */
-  ECMV_REFUSED = 2,          /* the codec does not store such a matrix, or there is no such product of it */
-  ECMV_UNAVAILABLE = 3,      /* a backend, a device or a codec library that cannot be used here */
+  ECMV_INVALID_ARGUMENT = 1, /* NULL, an unknown name or setting, a size that does not fit */
+  ECMV_REFUSED = 2,          /* the codec does not store such a matrix, or it has no such product */
+  ECMV_UNAVAILABLE = 3,      /* this machine cannot use the backend, the device or the codec library */
   ECMV_OUT_OF_MEMORY = 4,
-  ECMV_INCORRECT = 5, /* what was encoded does not decode to what it was made from: a defect of the codec */
+  ECMV_INCORRECT = 5, /* the encoded matrix does not decode to its elements: a defect of the codec */
   ECMV_FAILED = 6     /* anything else: a device that was lost, a defect */
 } ecmv_status;
 
@@ -80,7 +79,7 @@ ECMV_API void ecmv_free_matrix(ecmv_compressed_matrix* matrix);
 typedef struct ecmv_sizes {
   size_t struct_bytes;                  /* sizeof(ecmv_sizes), set by the caller */
   int64_t payload, table, index, scale; /* by role, padding included */
-  int64_t padding;                      /* how much of them carries nothing */
+  int64_t padding;                      /* the part of these bytes that carries nothing */
   int64_t stored;                       /* payload + table + index + scale */
   double bits_per_element;              /* 8 * stored / (rows * cols); 0 without elements */
 } ecmv_sizes;
