@@ -1,7 +1,7 @@
-// The interface of `reports`: what a run leaves. One struct a kind of record (case, run, bandwidth), the
-// JSON Lines writer that loses nothing when a run is killed, and the reader that merges any number of files.
-// Field names, units and meanings: reports/README.md. Numbers that are not known are NaN here and null in the
-// file; nothing derived that a later reader can compute is stored, so a new metric needs no new run.
+// The interface of `reports`: the records that a run leaves. It has one struct for each kind of record (case, run,
+// bandwidth), the JSON Lines writer that loses nothing when a run is killed, and the reader that merges any number of
+// files. Field names, units and meanings: reports/README.md. Unknown numbers are NaN here and null in the file. Nothing
+// that a reader can derive is stored, so a new metric needs no new run.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace ecmv::reports {
 
-// Everything that goes wrong in this room, as a full sentence.
+// Any error of this room, as a full sentence.
 class ReportError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -47,8 +47,8 @@ struct CaseRecord {
 
   struct Data {
     std::string source;               // name of the data source
-    std::int64_t rows = 0, cols = 0;  // of one matrix, the first where `shapes` says that they differ
-    std::string type;                 // element type, "i8"; "i8, u8" where layers differ
+    std::int64_t rows = 0, cols = 0;  // of one matrix; of the first if `shapes` has several
+    std::string type;                 // element type, "i8"; "i8, u8" if layers differ
     double sigma = kUnknown;          // standard deviation of the elements
     std::int64_t layers = 1;          // matrices in the chain
     std::uint64_t seed = 0;
@@ -58,7 +58,7 @@ struct CaseRecord {
       std::int64_t rows = 0, cols = 0, layers = 0;
       bool operator==(const Shape&) const = default;
     };
-    std::vector<Shape> shapes = {};            // every shape in the order of first appearance; empty where there is one
+    std::vector<Shape> shapes = {};            // every shape in order of appearance; empty if there is only one
     bool operator==(const Data& other) const;  // unknown sigmas are equal
   } data;
 
@@ -69,14 +69,14 @@ struct CaseRecord {
     // For a codec from a shared object, JSON "library": the file and the hash of its content. Empty for codecs of the
     // build.
     std::string library_path = {}, library_hash = {};
-    // Names of the settings whose values are not the codec's defaults; unknown in older records.
+    // Names of the settings that differ from the codec's defaults; unknown in older records.
     std::optional<std::vector<std::string>> non_default = {};
   } codec;
 
   struct Size {                     // of all layers together
     std::int64_t stored_bytes = 0;  // every byte that a kernel may read
     std::int64_t payload_bytes = 0, table_bytes = 0, index_bytes = 0, scale_bytes = 0;  // JSON "by_role"
-    std::int64_t padding_bits = 0;  // of stored_bytes, already contained in the roles
+    std::int64_t padding_bits = 0;  // part of stored_bytes, included in the roles
     double bits_per_element = kUnknown;
     double entropy_bits_per_element =
         kUnknown;  // of the elements' order-0 histogram; unknown for types wider than 16 bits
@@ -84,34 +84,34 @@ struct CaseRecord {
         kUnknown;  // of an ideal entropy coder for the codec's own symbols, where it knows them
   } size;
 
-  // Quantised data and lossy codecs: how far the numbers lie from the source's floats, over all layers. Unknown
-  // elsewhere.
+  // For quantised data and lossy codecs: how far the numbers lie from the source's floats, over all layers. Otherwise
+  // unknown.
   struct Distortion {
-    double snr_db = kUnknown;  // 10 log10(sum of squares / sum of squared errors); unknown where there is no error
+    double snr_db = kUnknown;  // 10 log10(sum of squares / sum of squared errors); unknown without errors
     double largest_error = kUnknown;
   } distortion;
 
-  // Codecs of memory blocks: what all blocks of all layers take under one rule of counting.
+  // For codecs of memory blocks: the size of all blocks of all layers under one rule of counting.
   struct Blocks {
     std::string accounting;        // the rule's name
-    std::int64_t block_bytes = 0;  // of the source
+    std::int64_t block_bytes = 0;  // before coding
     std::int64_t blocks = 0;
     std::int64_t bits = 0;            // of the coded blocks
     std::int64_t side_bits = 0;       // tables and models that the blocks share, not in `bits`
     std::int64_t link_bytes = 0;      // on a packet link: blocks with their tags, and headers
-    std::int64_t raw_link_bytes = 0;  // the same for blocks that are not coded
+    std::int64_t raw_link_bytes = 0;  // the same for uncoded blocks
   };
   std::vector<Blocks> blocks;  // empty for other codecs and ops
 
-  // Op `step`: the layers that a step walks over; all stand in memory.
+  // Op `step`: the layers of a step, all in memory.
   struct Step {
     std::int64_t blocks = 0;          // of the decoder, in memory
-    std::int64_t encoded_blocks = 0;  // different ones; the others are copies of them, each with memory of its own
+    std::int64_t encoded_blocks = 0;  // different ones; the others are copies, each with its own memory
     struct Part {                     // layers of one kind, shape, codec and kernel
       std::string kind, codec, kernel;
       std::int64_t layers = 0, rows = 0, cols = 0;
       std::int64_t stored_bytes = 0;  // of all of them, scales included
-      double layer_s = kUnknown;      // seconds of one of them by that kernel, in a pass of such layers alone
+      double layer_s = kUnknown;      // seconds of one such layer by that kernel, in a pass of such layers alone
     };
     std::vector<Part> parts = {};
   } step;
@@ -122,11 +122,11 @@ struct CaseRecord {
     std::string device;               // as in the bandwidth record
     bool unfused = false;             // decoded to memory first, then multiplied by the harness
     std::int64_t batch = 1;           // tokens of a matmul or a step
-    std::string activations = "f32";  // what they are: "f32", "bf16"
+    std::string activations = "f32";  // the tokens' type: "f32", "bf16"
     // GPUs only.
     std::string launch = {};             // "graph": the pass replays one captured graph; "plain": a launch a kernel
     std::int64_t compute_units = 0;      // streaming multiprocessors
-    double highest_clock_hz = kUnknown;  // that the compute units may reach
+    double highest_clock_hz = kUnknown;  // the compute units' limit
   } kernel;
 
   struct Time {
@@ -135,70 +135,70 @@ struct CaseRecord {
     std::int64_t elements = 0;               // of one pass, all layers
     std::string cache;                       // "resident" or "streamed"
     std::string device_clock;                // which clock: "host" or the device's
-    std::int64_t iterations_per_sample = 1;  // passes that one sample is the mean of
-    // GPUs: the compute units' clock before and after the batch that this case was measured in, and what was then true.
+    std::int64_t iterations_per_sample = 1;  // passes in one sample, which is their mean
+    // GPUs: the compute units' clock before and after this case's batch, and the device's state then.
     double clock_before_hz = kUnknown, clock_after_hz = kUnknown, memory_clock_hz = kUnknown;
     double power_w = kUnknown, temperature_c = kUnknown;
     std::string throttle_reasons = {};  // "none", or "power cap, ..."; "": unknown
-    // Samples during which threads of the run had to wait for a core, and those next to which the cores were faster or
-    // slower than at the start of the run, by number; kept like the others.
+    // By number: samples during which threads of the run had to wait for a core, and samples next to which the cores
+    // were faster or slower than at the start of the run. They are kept like the others.
     std::vector<std::int64_t> disturbed_samples = {}, unsteady_samples = {};
   } time;
 
-  // Processes that shared a product; `count` 1 where one did it alone.
+  // The processes that shared a product; `count` is 1 if one did it alone.
   struct Ranks {
     std::int64_t count = 1;
     std::int64_t hosts = 1;
     std::string engine = {};                     // GPUs: "nccl", "rccl" or "peer"; "" on CPUs
-    std::string library = {};                    // what they exchange vectors with: name and version
-    std::string connected_by = {};               // the processes: MPI and its version, or "sockets"
+    std::string library = {};                    // exchanges the vectors: name and version
+    std::string connected_by = {};               // connects the processes: MPI and its version, or "sockets"
     std::vector<std::string> devices = {};       // GPUs: of each rank
-    std::string links = {};                      // GPUs: what links them, where something tells
+    std::string links = {};                      // GPUs: the links between them, if known
     bool bound = false;                          // every thread of every rank had a core of its own
-    std::string split = {};                      // "rows", or "pairs" of layers by rows and by columns; "" of one
-    double gathered_bytes_per_layer = kUnknown;  // of the vector that all ranks gather after a layer, on the average
+    std::string split = {};                      // "rows", or "pairs" of layers by rows and by columns; "" for one rank
+    double gathered_bytes_per_layer = kUnknown;  // of the vector that all ranks gather after a layer, on average
     double reduced_bytes_per_layer = kUnknown;   // of the vector that they add up; unknown in older records
     std::int64_t exchanges = 0;                  // of a pass; 0: unknown
     std::vector<double> exchange_samples_s = {}, product_samples_s = {};  // of one pass, each alone
   } ranks;
 
-  // What else the machine did while the batch of this case was measured, and how fast its cores were next to the
+  // The machine's other load during the measurement of this case's batch, and the speed of its cores next to the
   // samples of this case; unknown in older records.
   struct Host {
-    double other_cores = kUnknown;    // that other programs kept busy
-    double stolen_share = kUnknown;   // of the cores, taken by the host of a virtual machine
-    double waiting_share = kUnknown;  // of the time that threads of the run waited for a core, all together
+    double other_cores = kUnknown;    // cores that other programs kept busy
+    double stolen_share = kUnknown;   // share of the cores that the host of a virtual machine took
+    double waiting_share = kUnknown;  // share of the time that threads of the run waited for a core, all together
     std::int64_t involuntary_switches = 0;
-    // The slowest core's speed in calibrated loops over that at the start of the run, where it was farthest from it: in
-    // dependent operations, which follow the clock, and in independent ones, which a busy sibling makes slower, too.
+    // The slowest core's speed in calibrated loops relative to the start of the run, where it was farthest from it: in
+    // dependent operations, which follow the clock, and in independent ones, which a busy sibling slows, too.
     double clock_share = kUnknown, throughput_share = kUnknown;
     double dependent_ops_per_s = kUnknown;             // of the slowest core
-    double clock_hz = kUnknown;                        // the lowest that the kernel told
-    std::optional<std::int64_t> throttle_events = {};  // that the kernel counted
+    double clock_hz = kUnknown;                        // the lowest that the kernel reported
+    std::optional<std::int64_t> throttle_events = {};  // events that the kernel counted
   } host;
 
   struct Check {
-    std::string decode, outputs, guards;  // "exact", "intact", ... or what was wrong
+    std::string decode, outputs, guards;  // "exact", "intact", ... or the error
   } check;
 };
 
-// Whether its times are to be believed with care: more than a tenth of the samples were disturbed or unsteady or, of a
-// CPU, other programs kept more than a quarter of a core busy.
+// Whether to distrust its times: more than a tenth of the samples were disturbed or unsteady, or, on a CPU, other
+// programs kept more than a quarter of a core busy.
 bool is_disturbed(const CaseRecord& record);
 
-// What was in the way of disturbed cases.
+// The causes of disturbed cases.
 struct Disturbers {
   bool programs = false, cores = false;
   void add(const CaseRecord& record);
   std::string text() const;  // "other programs", "unsteady cores", or both with "and" between
 };
 
-// A GPU as the driver describes it; 0 and "" where it does not tell.
+// A GPU as the driver describes it; 0 and "" if unknown.
 struct GpuRecord {
   std::string id;  // "cuda:0"
   std::string name = {}, architecture = {}, driver = {};
   std::int64_t compute_units = 0, wave_size = 0;
-  std::int64_t memory_bytes = 0, l2_bytes = 0, shared_bytes = 0;  // shared: that a thread block may have
+  std::int64_t memory_bytes = 0, l2_bytes = 0, shared_bytes = 0;  // shared: the most for a thread block
   double highest_clock_hz = kUnknown, memory_clock_hz = kUnknown;
   bool operator==(const GpuRecord&) const = default;
 };
@@ -217,11 +217,11 @@ struct RunRecord {
   std::string host;                                // its name
   std::int64_t allowed_cores = 0;                  // by affinity and the quota of the control group
   double cpu_quota_cores = kUnknown;               // of the control group
-  std::map<std::string, std::string> environment;  // OMP_*, GOMP_*, CUDA_VISIBLE_DEVICES and the like, where set
+  std::map<std::string, std::string> environment;  // OMP_*, GOMP_*, CUDA_VISIBLE_DEVICES and the like, if set
   std::string config_name, config_hash, config_text;
   std::uint64_t seed = 0;
   std::vector<std::string> arguments;
-  std::string shard;  // "3/8": the fourth of eight processes that shared the cases; empty where one ran them all
+  std::string shard;  // "3/8": the fourth of eight processes that shared the cases; empty if one ran them all
 };
 
 struct BandwidthRecord {
@@ -233,13 +233,13 @@ struct BandwidthRecord {
   std::string cache = "streamed";
 };
 
-// One line of JSON without the newline. Read back by read_records.
+// One line of JSON without the newline, for read_records.
 std::string to_json_line(const CaseRecord& record);
 std::string to_json_line(const RunRecord& record);
 std::string to_json_line(const BandwidthRecord& record);
 
-// One line back into a record. Throws ReportError for a field of the wrong type or a missing kind, NewerSchema for a
-// record of a newer build.
+// Parses one line. Throws ReportError for a field of the wrong type or a missing kind, NewerSchema for a record of a
+// newer build.
 class NewerSchema : public ReportError {
  public:
   using ReportError::ReportError;
@@ -251,17 +251,17 @@ struct UnknownKind {
 using AnyRecord = std::variant<Incomplete, UnknownKind, CaseRecord, RunRecord, BandwidthRecord>;
 AnyRecord parse_record(std::string_view line);
 
-// What happens to records that a file already holds when it is opened for writing.
+// What to do with existing records when a file is opened for writing.
 enum class Existing { append, replace, set_aside };
 
-// Renames a file to NAME.1.EXT, the first number that is free, and gives the new name. Throws ReportError.
+// Renames a file to NAME.1.EXT, the first free number, and returns the new name. Throws ReportError.
 std::filesystem::path set_aside(const std::filesystem::path& path);
 
-// Writes records to the end of a file, each with one write call, so a killed run loses at most the line being
-// written; a write that fails half-way is taken back. On opening a last line that a killed run left incomplete is cut
-// off, and a complete one without its newline gets it. The file is locked while the writer lives: a second writer is
-// refused, also one that would replace the file or set it aside. So is a file that holds something else than records.
-// What is no file (a pipe, a device, whatever stdout is) gets the lines and nothing else. Throws ReportError.
+// Writes records to the end of a file, each with one write call, so a killed run loses at most the line being written;
+// a write that fails half-way is undone. Opening a file cuts off a last line that a killed run left incomplete, and
+// completes one that lacks only its newline. The file is locked while the writer lives: a second writer is refused,
+// even one that would replace the file or set it aside. A file with anything but records is refused, too. A pipe, a
+// device or any other stdout gets the lines only. Throws ReportError.
 class RecordWriter {
  public:
   explicit RecordWriter(std::filesystem::path path, Existing existing = Existing::append);
@@ -273,12 +273,12 @@ class RecordWriter {
   void write(const Record& record) {
     write_line(to_json_line(record));
   }
-  // Throws where what was written has not reached its place.
+  // Throws if the records have not been written completely.
   void sync() const;
-  // Not a file: there is nothing to continue, replace or read again.
+  // True if it is not a file: then there is nothing to continue, replace or read again.
   bool is_stream() const { return is_stream_; }
   std::int64_t cut_bytes() const { return cut_bytes_; }
-  // What opening the file did that its user should know of, as sentences.
+  // Sentences for the user about changes that opening made to the file.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
@@ -303,12 +303,12 @@ struct RecordSet {
   std::vector<std::string> notes;  // broken lines and unknown kinds, as sentences
 
   void append(RecordSet other);
-  const RunRecord* find_run(std::string_view id) const;  // nullptr when there is none
+  const RunRecord* find_run(std::string_view id) const;  // nullptr if there is none
 };
 
-// Reads JSON Lines. Unknown kinds and fields are ignored (kinds are noted). A broken line is left out and noted with
-// its number, be it the last one of a killed run or any other. A file without one good line and a file of a newer
-// schema throw ReportError "name:line: ...".
+// Reads JSON Lines. Unknown kinds and fields are ignored (kinds are noted). A broken line, the last of a killed run or
+// any other, is left out and noted with its number. A file without one good line and a file of a newer schema throw
+// ReportError "name:line: ...".
 RecordSet read_records(const std::filesystem::path& path);
 RecordSet read_records(std::istream& stream, const std::string& name);
 

@@ -29,9 +29,9 @@ struct RunOptions {
   // Takes each record as soon as its case has finished.
   std::function<void(const reports::CaseRecord&)> on_case;
   std::function<void(const reports::BandwidthRecord&)> on_bandwidth;
-  std::ostream* progress = nullptr;  // plain lines (progress.h); nullptr: silent
-  bool every_case = true;            // every case gets a line; false: only failures
-  double batch_seconds = 20;         // measuring time of a batch of interleaved cases, which a kill loses
+  std::ostream* progress = nullptr;           // plain lines (progress.h); nullptr: silent
+  bool every_case = true;                     // every case gets a line; false: only failures
+  double batch_seconds = 20;                  // measuring time of a batch of interleaved cases, which a kill loses
   backends::cpu::CoreWatch* cores = nullptr;  // read while cases are measured; nullptr: not
   // Opens devices; tests put failing ones here.
   DevicePool::Open open_device = experiments::open_device;
