@@ -144,16 +144,16 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// What of a codec is the same for all of its kernels.
+// Facts of a codec that its kernels share.
 struct Encoded {
   std::string id;
   std::vector<const backends::UploadedMatrix*> layers;
   double bits = 0, bandwidth = 0;
-  const std::vector<datasets::Matrix>* decoded = nullptr;      // what decode kernels must give
+  const std::vector<datasets::Matrix>* decoded = nullptr;      // expected of decode kernels
   const std::vector<backends::ExactProduct>* exact = nullptr;  // matmul
 };
 
-// The first layer whose result is wrong, in words; `used`: the largest error as a part of its bound.
+// The first layer with a wrong result, in words. `used`: the largest error relative to its bound.
 std::string wrong_layer(backends::Pass& pass, const Chain& chain, const Encoded& encoded, backends::Op op,
                         double& used) {
   if (op == backends::Op::decode && !std::ranges::equal(pass.decoded(), encoded.decoded->back().view().i8()))
@@ -218,7 +218,7 @@ bool run_kernel(backends::Device& device, const backends::Kernel& kernel, const 
   char right[32] = "exact";
   if (matmul) std::snprintf(right, sizeof(right), "right, error %.2g", used);
   const char* verdict = wrong.empty() ? right : wrong.c_str();
-  if (device.info().emulated || options.passes == 0) {  // no time means anything
+  if (device.info().emulated || options.passes == 0) {  // times mean nothing
     std::printf("%6.3f bits  %s\n", encoded.bits, verdict);
     return wrong.empty();
   }
@@ -275,7 +275,7 @@ bool run_codec(backends::Device& device, const codecs::CodecEntry& entry, const 
   bool right = true;
   for (const backends::Kernel& kernel : entry.kernels(options.backend)) {
     if (kernel.group_cols != 0) continue;  // elements have no scales here
-    // A decode kernel that is named is also measured as the first half of a product.
+    // A decode kernel chosen by name is also measured as the first half of a product.
     const bool chosen = options.variant.empty() ? kernel.op == options.op
                                                 : kernel.variant == options.variant &&
                                                       (kernel.op == options.op || kernel.op == backends::Op::decode);

@@ -1,6 +1,6 @@
-// A kernel may keep nothing of a matrix but what its binding allows: where another matrix of the same shape takes its
-// place in memory, the next binding must give that one's results. Held against every kernel of CPUs, and against
-// kernels that remember by address, which must be caught.
+// A kernel may keep of a matrix only what its binding allows: if another matrix of the same shape takes its place in
+// memory, the next binding must give the new results. Every kernel of CPUs is tested, and kernels that remember by
+// address, which must be caught.
 #include <algorithm>
 #include <cstring>
 #include <list>
@@ -28,7 +28,7 @@ T* first(Lines& lines) {
   return reinterpret_cast<T*>(lines.data());
 }
 
-// The sections of one matrix after the other in the same memory.
+// Holds the sections of one matrix after the other in the same memory.
 class Memory {
  public:
   explicit Memory(std::span<const backends::CompressedMatrix> matrices) {
@@ -71,7 +71,7 @@ class OwnPlace final : public backends::Place {
   std::list<Lines> memory_;
 };
 
-// "" if the kernel gives each of two matrices' results, first one's, second one's, first one's again.
+// "" if the kernel gives the right results for the first matrix, the second, and the first again.
 std::string same_memory_violation(const backends::Kernel& kernel, const backends::Policy& policy,
                                   std::span<const backends::CompressedMatrix> compressed,
                                   std::span<const datasets::Matrix> matrices) {

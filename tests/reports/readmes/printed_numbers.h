@@ -30,8 +30,8 @@
 namespace ecmv::reports {
 
 struct CheckedDocument {
-  std::vector<std::string> faults;  // sentences; empty: every claimed number is its record's
-  int numbers = 0;                  // that were compared
+  std::vector<std::string> faults;  // sentences; empty: every claimed number agrees with its record
+  int numbers = 0;                  // compared numbers
   // Blocks without claims that have a number with a decimal point, T, G or %, as "HEADING (table)" or "HEADING (text)".
   std::vector<std::string> without_claims;
   // The same, but paragraphs only if they link to reports/published.
@@ -42,8 +42,8 @@ struct CheckedDocument {
 CheckedDocument check_printed_numbers(const std::string& text, const std::filesystem::path& root,
                                       const std::string& sidecar = "");
 
-// The sidecars in `folder` by the page that each is for: path of the page -> text of the sidecar. Throws
-// std::runtime_error for a file without `page: PATH` and for a second sidecar of a page.
+// The sidecars in `folder` by page: path of the page -> text of the sidecar. Throws std::runtime_error for a file
+// without `page: PATH` and for a second sidecar of a page.
 std::map<std::string, std::string> read_sidecars(const std::filesystem::path& folder);
 
 }  // namespace ecmv::reports
