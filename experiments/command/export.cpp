@@ -7,7 +7,7 @@
 
 #include "experiments/command/ad_hoc.h"
 #include "experiments/command/command.h"
-#include "experiments/command/export_cases.h"
+#include "experiments/output/export_cases.h"
 
 namespace ecmv::experiments {
 namespace {

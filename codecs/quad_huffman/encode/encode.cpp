@@ -80,9 +80,9 @@ int64_t append_packets(std::span<const uint32_t> patches, std::vector<std::byte>
 namespace {
 
 // The patches of a tile after the other.
-class TilePatches {
+class PatchEncoder {
  public:
-  TilePatches(Form form, Layout layout) : form_(form), layout_(layout) {}
+  PatchEncoder(Form form, Layout layout) : form_(form), layout_(layout) {}
 
   // |delta| patches of int8 of one cell each.
   void add(int row, int col, int delta) {
@@ -206,7 +206,7 @@ class Encoder {
   }
 
   std::vector<std::byte> tiles, schedule, codes, raw;
-  TilePatches patches;
+  PatchEncoder patches;
   int64_t code_bits = 0;  // codes and masks, but for symbols past the edges of the matrix
 
  private:

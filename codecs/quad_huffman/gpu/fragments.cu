@@ -1,6 +1,6 @@
 // Products of fragments (fragments.h) with tokens of bf16 on matrix units. Eight columns that a lane has decoded are
 // its part of operand A as they are, all of it useful: one matrix product for eight tokens, where rows that lanes own
-// (few_tokens.cu) take one for four. Several blocks, the shares, take some of the columns each, so that their
+// take one for four. Several blocks, the shares, take some of the columns each, so that their
 // tokens are in shared memory as a whole; what they sum up is added by a launch after the product
 // (gpu/token_shares.h).
 //

@@ -219,7 +219,7 @@ TEST_CASE("advise measures a sample, keeps its records, and says the same of the
   const reports::RecordSet records = reports::read_records(ecmv.folder / "measured.jsonl");
   for (const auto& row : first["outlooks"])
     for (const reports::CaseRecord& record : records.cases)
-      if (record.codec.id == row["codec"]) {
+      if (row["codec"] == record.codec.id) {
         CHECK(record.step.blocks == 2);
         CHECK_THAT(row["tokens_per_s"].get<double>(), WithinRel(1 / record.time.median_s, 1e-9));
         CHECK_THAT(row["stored_bytes"].get<double>(), WithinRel(static_cast<double>(record.size.stored_bytes), 1e-9));

@@ -1,5 +1,5 @@
 // See export_cases.h.
-#include "experiments/command/export_cases.h"
+#include "experiments/output/export_cases.h"
 
 #include <algorithm>
 #include <fstream>
