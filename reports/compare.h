@@ -55,7 +55,7 @@ struct ComparisonResult {
   std::string baseline_codecs;   // of a comparison within one set
 };
 
-// Of several records of one case the last ok one counts, or else the last. The sets must outlive the result. Throws
+// If a case has several records, the last ok one counts, or else the last. The sets must outlive the result. Throws
 // ReportError if no case is in both, since then nothing was compared.
 ComparisonResult compare(const RecordSet& base, const RecordSet& other, const CompareOptions& options = {});
 
