@@ -1,8 +1,8 @@
-/* A library that passes for nvCOMP, on the host's memory: the functions of its methods, and a code that anybody can
- * undo. A chunk is stored as a header of 12 bytes and its bytes inverted, or one byte where all are the same.
+/* A library that poses as nvCOMP, on the host's memory: the functions of its methods, with a trivial code. A chunk is
+ * stored as a header of 12 bytes and its bytes inverted, or one byte if all are the same.
  *
- * Compiled with VERSION (6000 if it is not said), and with ONLY_ANS, WITHOUT_DECOMPRESS or WITHOUT_VERSION for
- * libraries that lack something. ECMV_FAKE_FAIL names what goes wrong while it runs: the end of a function's name, or
+ * Compiled with VERSION (default 6000), and with ONLY_ANS, WITHOUT_DECOMPRESS or WITHOUT_VERSION for libraries that
+ * lack something. ECMV_FAKE_FAIL names the failure while it runs: the end of a function's name, or
  *   bad_chunk    the last chunk has a status of its own
  *   long_chunk   the last compressed chunk is longer than any may be
  *   short_chunk  the last chunk has a byte less than it should have

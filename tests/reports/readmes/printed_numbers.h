@@ -1,4 +1,4 @@
-// Numbers that a page prints, held against the records they come from. Claims say where each number is from:
+// Compares the numbers on a page with the records that they come from. Claims say where each number is from:
 //
 //   numbers: record=reports/published/NAME/records.jsonl op=matvec rows=16384 sigma=4
 //   columns: - | bits_per_element | elements_per_s in T | speedup_vs_raw
@@ -16,8 +16,8 @@
 // must have the same codec, data set, op, batch, device, thread count and cache class. A number is a metric (metrics.h)
 // or `read_bandwidth`, in units of M, G or T where it says so. `A / B` divides two, which must be of one run and one
 // cache class; a row `A / B` divides each column so. Columns and rows that are `-` are not results. `text` is a piece
-// of the paragraph that begins with its one number, unit included. `plain` lists numbers that are no results: sizes,
-// settings. In a block with claims every number with a decimal point, T, G or % must be one or the other.
+// of the paragraph that begins with its only number, unit included. `plain` lists numbers that are no results, such as
+// sizes and settings. In a block with claims every number with a decimal point, T, G or % must be one or the other.
 //
 // A record whose build had local changes supports no number.
 #pragma once
