@@ -44,7 +44,7 @@ inline std::string changed_section(std::string_view name) {
   return "The kernel wrote to the section '" + std::string(name) + "'.";
 }
 
-// The device's clocks and limits at one moment; 0 and "" where the device does not tell.
+// The device's clocks and limits at one moment; 0 and "" if unknown.
 struct DeviceState {
   double clock_hz = 0, memory_clock_hz = 0;
   double power_w = 0, temperature_c = 0;
@@ -95,7 +95,7 @@ class Device {
   virtual std::unique_ptr<Ranks> join(const RanksRequest&) {
     throw Refused("A device of the host has no engine of its own: ranks exchange by what connects them.");
   }
-  // GPUs: the link between this device and another of the backend's list; "" where nothing tells.
+  // GPUs: the link between this device and another of the backend's list; "" if unknown.
   virtual std::string link_to(int /*other*/) { return {}; }
 };
 

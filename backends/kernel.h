@@ -1,18 +1,18 @@
-// Kernel: what cpu.cpp, simd.cpp and gpu.cu of a codec's folder hand out. A kernel is used in two stages:
+// Kernel: the work that cpu.cpp, simd.cpp and gpu.cu of a codec's folder offer. A kernel is used in two stages:
 //   bind     once and untimed, for given matrices and a number of tokens: reads headers and settings, makes the plan,
 //            returns the parameters;
 //   enqueue  as often as wanted: starts the work with those parameters, and does nothing else.
 // On CPUs one enqueue works on a range of rows; on GPUs it covers all rows. The backend owns threads, streams, memory
 // and time.
 //
-// What a binding may put into memory. A product that reads fewer bytes than the codec stored would be measured wrongly,
-// so bind() leaves nothing but
+// The rule for bindings. A product that reads fewer bytes than the codec stored would be measured wrongly, so bind()
+// leaves in memory only
 //   1. its parameters: at most kParameterBytes, by value;
 //   2. descriptions of the layers (pointers, shapes, offsets): at most kDescriptionBytes a layer, by Place::describe();
-//   3. memory that is zero before every pass, by Place::zeroed(): for thread blocks that talk to each other, and for
+//   3. memory that is zero before every pass, by Place::zeroed(): for communication between thread blocks, and for
 //      padding;
 //   4. scratch, whose content is undefined when an enqueue begins.
-// There is no heap memory and no static among them. A table that decodes symbols is either a section of the compressed
+// It leaves nothing in heap memory or statics. A table that decodes symbols is either a section of the compressed
 // matrix, where it is counted, or is built in the scratch by every enqueue, inside the measured time.
 // tests/kernels/binding_test.cpp holds all kernels to this.
 #pragma once
@@ -349,7 +349,7 @@ const Policy& chosen_policy(const Kernel& kernel, const CompressedView& matrix, 
 // Whether a matmul kernel can multiply elements with these scales. A kernel with group_cols takes bf16 scales of such
 // groups, or one scale a row. Other kernels take at most one scale a row, which a later step applies.
 bool takes_scales(const Kernel& kernel, const datasets::Scales& scales);
-// Whether it takes groups of so many columns; 0: at most one scale a row.
+// Whether it takes groups of `group_cols` columns; 0: at most one scale a row.
 inline bool takes_groups(const Kernel& kernel, int64_t group_cols) {
   if (group_cols == 0 || kernel.group_cols == 0) return group_cols == kernel.group_cols;
   return group_cols % kernel.group_cols == 0 &&

@@ -1,4 +1,4 @@
-// What the machine says about its CPU: model name, cache sizes, memory.
+// Facts about the machine's CPU: model name, cache sizes, memory.
 #pragma once
 
 #include "backends/kernel.h"

@@ -6,7 +6,7 @@
 
 namespace ecmv::backends::cpu {
 
-// Seconds of CPU time since boot or since the process began; NaN where the system does not tell.
+// Seconds of CPU time since boot or since the process began; NaN if unknown.
 struct HostLoad {
   double now_s = 0;      // wall clock at the reading
   double busy_s = 0;     // all cores, all programs

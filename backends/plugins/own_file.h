@@ -5,8 +5,7 @@
 
 namespace ecmv::backends {
 
-// The program or the shared library that contains this code, symbolic links followed. Empty if the system
-// does not tell.
+// The program or the shared library that contains this code, symbolic links followed. Empty if unknown.
 const std::filesystem::path& own_file();
 
 }  // namespace ecmv::backends

@@ -16,7 +16,7 @@ using reports::CaseRecord;
 
 // One layer of a measured case.
 struct Rate {
-  std::string kind;  // "" where the record does not tell
+  std::string kind;  // "" if the record lacks it
   int64_t rows = 0, cols = 0;
   double seconds = 0, bytes = 0;
   double elements() const { return static_cast<double>(rows) * static_cast<double>(cols); }

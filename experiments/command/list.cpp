@@ -1,5 +1,5 @@
-// ecmv list: what there is. Everything is first put into JSON with real booleans, numbers and lists; the tables for
-// people are made from that.
+// ecmv list: shows codecs, backends, devices and the like. Everything is first put into JSON with real booleans,
+// numbers and lists; the tables for people are made from that.
 #include <iostream>
 #include <map>
 #include <memory>

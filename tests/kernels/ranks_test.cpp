@@ -23,7 +23,7 @@ struct Meeting {
   std::atomic<int> gathers = 0, reductions = 0;
 };
 
-// What goes wrong in an exchange.
+// Errors of an exchange.
 enum class Fault { none, byte_astray, rank_left_out, own_sum };
 
 class ThreadRanks final : public backends::Ranks {
@@ -185,7 +185,7 @@ backends::CompressedMatrix stored_cols(const datasets::Matrix& matrix, int64_t f
   return stored(part, 0, part.shape.rows);
 }
 
-// What every rank has after a pass.
+// Every rank's results after a pass.
 struct SharedPair {
   std::vector<float> first;                // of all ranks' rows, [batch, rows]
   std::vector<std::vector<float>> second;  // of each rank, [batch, rows]

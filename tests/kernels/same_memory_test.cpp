@@ -52,7 +52,7 @@ class Memory {
   std::vector<Lines> sections_;
 };
 
-// What a binding may ask for, as a backend gives it.
+// A binding's memory, as a backend gives it.
 class OwnPlace final : public backends::Place {
  public:
   const backends::DeviceInfo& device() const override { return device_; }
@@ -121,7 +121,7 @@ std::vector<backends::CompressedMatrix> encoded(const codecs::CodecEntry& entry,
   return out;
 }
 
-// Kernels of raw_int8 that remember what an address held.
+// Kernels of raw_int8 that remember the content of an address.
 const std::vector<int8_t>& known(const backends::CompressedView& view) {
   static std::map<const std::byte*, std::vector<int8_t>> all;
   const std::span<const std::byte> bytes = view.sections[0].bytes;

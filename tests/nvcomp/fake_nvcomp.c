@@ -119,7 +119,7 @@ static int decompress_chunk(char method, const unsigned char* in, size_t in_byte
   memcpy(&stored, in + 8, 4);
   const int same = in[2];
   if (stored > room || in_bytes != header_bytes + (same ? 1 : (size_t)stored)) return cannot_decompress;
-  /* What the caller tells must be so. */
+  /* The caller's values must be right. */
   if (method == 'A' && VERSION >= 6000 && field(o, 4) != 0xff &&
       (in[3] != o.bytes[4] || in[4] != o.bytes[8] || in[5] != o.bytes[9]))
     return cannot_decompress;

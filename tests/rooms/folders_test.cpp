@@ -42,7 +42,7 @@ std::vector<std::string> without_braces(const std::string& name) {
   return out;
 }
 
-// What READMEs name in backticks, without endings: `one.*` and `one.h` name all of one.h, one.cpp and one.cu.
+// Names in backticks in READMEs, without endings: `one.*` and `one.h` name all of one.h, one.cpp and one.cu.
 std::vector<std::string> names_on_map(const std::string& readmes) {
   static const std::regex quoted("`([^`\n]+)`");
   std::vector<std::string> out;

@@ -119,7 +119,7 @@ TEST_CASE("threads, clocks and device calls stay in their rooms") {
 }
 
 TEST_CASE("no header brings all names of a namespace to those who include it") {
-  // Namespaces do not indent what they contain, so that at their scope a line begins with its first word.
+  // Namespaces do not indent their content, so at their scope a line begins with its first word.
   for (const char* room : {"datasets", "codecs", "backends", "reports", "experiments", "tests"})
     for (const fs::path& path : sources_below(room)) {
       if (path.extension() != ".h") continue;

@@ -25,7 +25,7 @@ std::vector<DeviceInfo> list_devices(const char* backend, int count, Describe de
 void activate(int index);
 // Clocks, power and throttle reasons now.
 DeviceState read_state(int index);
-// The link between two devices: "NVLink, 18 links", "PCIe"; "" where nothing tells.
+// The link between two devices: "NVLink, 18 links", "PCIe"; "" if unknown.
 std::string link_between(int one, int other);
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -1,4 +1,4 @@
-// Claims about the source llm_like: the published figures that it is calibrated to.
+// Claims about the source llm_like: it matches the published figures of its calibration.
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -129,7 +129,7 @@ class Checker {
   }
 
  private:
-  // "METRIC key=value ..."; without a metric it is the one before the division.
+  // "METRIC key=value ..."; without a metric, the one before the division.
   std::pair<Chosen, double> of(const std::string& part, const Filter& filter, std::string& metric) {
     const std::string first = part.substr(0, part.find(' '));
     std::string words = part;

@@ -17,7 +17,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-// A million elements in so many bits, multiplied in so many seconds.
+// A million elements in `bits` bits, multiplied in `seconds`.
 CaseRecord record_of(const std::string& codec, const std::string& quantiser, double bits, double snr_db,
                      double seconds) {
   CaseRecord r;
