@@ -1,4 +1,4 @@
-// Tokens of float products as kernels find them in memory.
+// The tokens of float products, as they lie in memory.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,11 @@ namespace ecmv::backends {
 
 int64_t bytes_of(Activations activations);
 
-// Activations of a token in memory: cols numbers and zeros, as MatmulArgs promises.
+// Elements from one token to the next in memory: `cols` numbers and the zeros that MatmulArgs promises.
 int64_t token_stride(int64_t cols, Activations activations);
 
-// One token's numbers as they are in memory. Throws std::invalid_argument for one that is none of bf16 and should be.
+// One token's numbers in the form they have in memory. For bf16, throws std::invalid_argument if bf16 does not hold a
+// number.
 std::vector<std::byte> activations_of(std::span<const float> token, Activations activations);
 
 // `tokens` [batch, cols] as [batch, token_stride(cols)] in memory.

@@ -1,5 +1,5 @@
-// Backend: where and how kernels run and how their time is read. A Device holds uploaded matrices and opens executors;
-// a Pass (pass.h) is one run over all layers as a list of steps, which an executor carries out.
+// Backend: where and how kernels run and how their time is read. A Device holds uploaded matrices and opens executors.
+// A Pass (pass.h) runs all layers once, as a list of steps that an executor carries out.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace ecmv::backends {
 
-// A compressed matrix in the device's memory, every section aligned and between guard zones.
+// A compressed matrix in the device's memory. Every section is aligned and lies between guard zones.
 class UploadedMatrix {
  public:
   virtual ~UploadedMatrix() = default;
@@ -26,7 +26,7 @@ class UploadedMatrix {
   virtual std::string changed_sections() const = 0;
 };
 
-// A layer of one part, `copies` times, by make(part): what upload_layer does on a device of one process.
+// For devices of one process: uploads the only part of a layer `copies` times, by make(part).
 template <typename Make>
 std::vector<std::unique_ptr<UploadedMatrix>> upload_whole(std::span<const CompressedMatrix> parts, size_t copies,
                                                           Make make) {
@@ -44,19 +44,19 @@ inline std::string changed_section(std::string_view name) {
   return "The kernel wrote to the section '" + std::string(name) + "'.";
 }
 
-// What clocks and limits a device was under at one moment; 0 and "" where the device does not tell.
+// The device's clocks and limits at one moment; 0 and "" if unknown.
 struct DeviceState {
   double clock_hz = 0, memory_clock_hz = 0;
   double power_w = 0, temperature_c = 0;
   std::string throttle_reasons;  // "power cap, thermal"; "none" if it runs free
-  int processes = -1;            // that compute on it, this one included once it does; -1: unknown
+  int processes = -1;            // processes that compute on it, this one included once it does; -1: unknown
 };
 
-// Devices of several processes that are to share products.
+// A request to join devices of several processes, which will share products.
 struct RanksRequest {
-  Ranks& host;               // of these processes: what exchanges in the host's memory
+  Ranks& host;               // of these processes: exchanges in the host's memory
   std::string_view engine;   // "nccl", "rccl", "peer" (memory that devices map from each other)
-  int64_t vector_bytes = 0;  // of the largest vector that is gathered; of one that is reduced, of all ranks together
+  int64_t vector_bytes = 0;  // the largest vector that is gathered; for one that is reduced, that of all ranks together
 };
 
 class Pass;
@@ -68,21 +68,21 @@ class Device {
   virtual const DeviceInfo& info() const = 0;
   // Devices that name the same memory can run each other's uploads ("host", "cuda:0").
   virtual std::string_view memory() const = 0;
-  // Makes this device the one that a kernel's `refuses` speaks of (on `simd`: its instruction set becomes the one that
-  // dynamic dispatch chooses). Passes do it for themselves.
+  // Makes this the device that a kernel's `refuses` asks about. On `simd`, dynamic dispatch then chooses its
+  // instruction set. Passes call it themselves.
   virtual void select() = 0;
-  // A layer, `copies` times: a part for each of the ranks that share the device by `split`, and one part for a device
-  // of one process. Throws OutOfMemory.
+  // Uploads a layer `copies` times. A device that ranks share by `split` gets a part for each of them; a device of one
+  // process gets one part. Throws OutOfMemory.
   virtual std::vector<std::unique_ptr<UploadedMatrix>> upload_layer(std::span<const CompressedMatrix> parts,
                                                                     const LayerSplit& split, size_t copies) = 0;
   std::unique_ptr<UploadedMatrix> upload(const CompressedMatrix& whole) {
     return std::move(upload_layer({&whole, 1}, {}, 1).front());
   }
-  // Bytes of the host in the device's memory, for Pass::first_difference(); null where that is the host's, and nothing
-  // needs a copy. Throws OutOfMemory, also where little would be left for whatever comes.
+  // Copies bytes of the host to the device's memory, for Pass::first_difference(). Null where the device uses the
+  // host's memory and needs no copy. Throws OutOfMemory, also where the copy would leave little for later allocations.
   virtual std::unique_ptr<Buffer> copy_of(std::span<const std::byte>) { return nullptr; }
-  // prepare() of pass.h asks a device for one of two: a pass of its own kind, or an executor, for one pass, that
-  // carries out steps. `graph`: where the device can, what time() runs is captured once and replayed with one call.
+  // prepare() of pass.h asks a device either for a pass of its own kind, or for an executor that carries out the steps
+  // of one pass. `graph`: where the device can, time() captures the steps once and replays them with one call.
   virtual std::unique_ptr<Pass> prepare(const PassPlan& plan);  // null: it has an executor
   virtual std::unique_ptr<Executor> executor(bool /*graph*/) { return nullptr; }
   // Seconds of `repetitions` reads of `bytes` bytes of memory by all threads, each byte once.
@@ -90,20 +90,20 @@ class Device {
   virtual const SharedDevice* shared() const { return nullptr; }  // null: no other rank has a part of it
   // For the record, before and after measuring.
   virtual DeviceState state() { return {}; }
-  // GPUs: what exchanges vectors in their memory. All processes of the request call it together. Throws Refused with
-  // the same sentence on all of them.
+  // GPUs: joins the processes of the request, so that they exchange vectors in device memory. All of them call it
+  // together. Throws Refused with the same sentence on all of them.
   virtual std::unique_ptr<Ranks> join(const RanksRequest&) {
     throw Refused("A device of the host has no engine of its own: ranks exchange by what connects them.");
   }
-  // GPUs: how this device and another one of the backend's list are linked; "" where nothing tells.
+  // GPUs: the link between this device and another of the backend's list; "" if unknown.
   virtual std::string link_to(int /*other*/) { return {}; }
 };
 
-// How a backend is asked for a device.
+// Which device to open, and how.
 struct DeviceRequest {
   int threads = 0;               // 0: all that the process may use
   std::string simd_target = {};  // "": the best or first; otherwise one that DeviceInfo::simd_target names
-  int index = -1;                // GPUs: number in the backend's list; -1: the first that fits
+  int index = -1;                // GPUs: number in the backend's list; -1: the first usable one
   std::vector<int> cores = {};   // CPUs: one for each thread, to which it is bound; empty: as OMP_PLACES says
 };
 
@@ -116,8 +116,8 @@ struct Backend {
   std::unique_ptr<Device> (*open)(const DeviceRequest&) = nullptr;
 };
 
-// The CPU backends and, after them, one entry for every GPU backend that this project knows; where its plugin or driver
-// is missing, its only device says so.
+// The CPU backends, then one entry for every GPU backend that this project knows. Where its plugin or driver is
+// missing, its only device says so.
 std::span<const Backend> all_backends();
 const Backend* find_backend(std::string_view id);
 

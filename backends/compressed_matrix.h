@@ -1,6 +1,6 @@
-// CompressedMatrix: what a codec stores. Named sections with a role each, so that upload, size accounting and
-// the size-by-role picture are the same for every codec. Everything a kernel may read is inside `bytes` of some
-// section, padding included: what was stored is counted.
+// CompressedMatrix: a matrix as a codec stores it, in named sections with a role each. So upload, size accounting and
+// the picture of sizes by role are the same for every codec. Every byte that a kernel may read lies in `bytes` of some
+// section, padding included, and is counted.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 
 namespace ecmv::backends {
 
-// Resolved settings of a codec: every setting that the codec declares, with its value. Asking for a name or a
-// type that was not declared throws std::logic_error (a defect of the codec, not of its input).
+// Resolved settings of a codec: every setting that it declares, with its value. Asking for an undeclared name or type
+// throws std::logic_error, since that is a defect of the codec and not of its input.
 using SettingValue = std::variant<int64_t, std::string>;
 class Settings {
  public:
@@ -41,8 +41,8 @@ struct Section {
   Role role = Role::payload;
   uint32_t align_bytes = 64;     // every device upholds at least this alignment of the first byte
   std::vector<std::byte> bytes;  // padding included
-  // Filler among `bytes` that carries nothing, rounded down: alignment, what kernels may load past the end, lanes and
-  // lines filled up to the longest, and what stands for rows, columns and symbols that do not exist. Conformance tests
+  // Bytes of `bytes` that carry nothing, rounded down: alignment, the bytes that kernels may load past the end, lanes
+  // and lines filled up to the longest, and filler for rows, columns and symbols that do not exist. Conformance tests
   // look for filler that is not declared.
   int64_t padding_bytes = 0;
 };
@@ -51,13 +51,13 @@ struct SectionView {
   std::string_view name;
   Role role = Role::payload;
   std::span<const std::byte> bytes;  // host memory, or device memory once uploaded there
-  // The same bytes in host memory, so that a launch can read a header; empty where they are on a device and more than
-  // kHostCopyBytes.
+  // The same bytes in host memory, so that a launch can read a header. Empty for sections on a device that are larger
+  // than kHostCopyBytes.
   std::span<const std::byte> host;
 };
 inline constexpr size_t kHostCopyBytes = 256;
 
-// A compressed matrix that is owned elsewhere. Sections stand in the order in which the codec made them.
+// A compressed matrix that is owned elsewhere, with its sections in the order in which the codec made them.
 struct CompressedView {
   datasets::Shape shape;
   datasets::ElementType type = datasets::ElementType::i8;

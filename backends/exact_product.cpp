@@ -1,5 +1,5 @@
 // See exact_product.h. Products of two float32 numbers are exact in double, so only additions round. Tokens are taken
-// eight at a time and stored column by column, so that the compiler makes vectors of them.
+// eight at a time and stored column by column, so that the compiler vectorises.
 #include "backends/exact_product.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kTokensAtOnce = 8;
 constexpr double kUnitRoundoff = 0x1p-24;
-// The most columns: g would near 1 beyond.
+// With more columns g would near 1.
 constexpr int64_t kMaxCols = int64_t{1} << 22;
 // Every partial sum stays below float32's greatest number, with room for an offset.
 constexpr double kMaxMagnitude = 0x1p126;
@@ -152,7 +152,7 @@ double roundings_of(const ProductRounding& rounding, int64_t terms) {
 
 ProductRounding looser_of(const ProductRounding& one, const ProductRounding& other) {
   if ((one.unit_cols == 0) != (other.unit_cols == 0)) {
-    // That of units as of sums in float32 with as many roundings more as units make at most.
+    // Express the units' rounding as sums in float32, with as many more roundings as units make at most.
     ProductRounding units = one.unit_cols == 0 ? other : one;
     units.more_roundings = static_cast<int>(roundings_of(units, units.chain_cols));
     units.unit_cols = 0;

@@ -1,5 +1,5 @@
 // Steps, and the executor that carries them out: all that a backend does for a pass. There is one executor for CPUs and
-// one for GPUs (CUDA, HIP and the emulator, with and without graphs); both get the same steps (pass_steps.h).
+// one for GPUs (CUDA, HIP and the emulator, with and without graphs). Both get the same steps (pass_steps.h).
 //
 // To add a kind of step: a struct here, one more case in the two executors (cpu/cpu_executor.cpp,
 // gpu/host/gpu_executor.cpp; the compiler names them), and whoever makes the step. To add an op: CONTRIBUTING.md.
@@ -28,12 +28,12 @@ struct OutOfMemory : std::runtime_error {
 struct Enqueue {
   const BoundKernel* kernel = nullptr;
   int64_t rows = 0;
-  int64_t row_bytes = 0;  // decode: of one row of the output
+  int64_t row_bytes = 0;  // decode: from one row of the output to the next
   Args args = {};         // rows and scratch are filled in by the executor
 };
 
-// v[0, rows) = requantise(y, scale), for kernels that leave it to the backend. The thread that computed a row does it,
-// so it comes right after its Enqueue, with the same rows and kernel.
+// v[0, rows) = requantise(y, scale), for kernels that leave it to the backend. It comes right after its Enqueue, with
+// the same rows and kernel, since the thread that computed a row requantises it.
 struct Requantise {
   const BoundKernel* kernel = nullptr;
   int64_t rows = 0;
@@ -42,25 +42,25 @@ struct Requantise {
   float scale = 0;
 };
 
-// y[token, row] *= the row's scale, or that of the tensor, for products of quantised elements; bf16. It comes like
-// Requantise.
+// y[token, row] *= the row's scale, or the tensor's, in bf16, for products of quantised elements. It comes right after
+// its Enqueue, like Requantise.
 struct ScaleRows {
   const BoundKernel* kernel = nullptr;
   int64_t rows = 0;
   int batch = 0;
   float* y = nullptr;                // [batch, rows]
-  const uint16_t* scales = nullptr;  // [rows], or one for all
+  const uint16_t* scales = nullptr;  // [rows], or one scale for all
   bool one_for_all = false;
 };
 
-// Copies results to the host, when all steps before it are done.
+// Copies results to the host once all steps before it are done.
 struct Download {
   const std::byte* from = nullptr;
   std::byte* to = nullptr;  // host memory of Executor::allocate_host
   int64_t bytes = 0;
 };
 
-// Overwrites memory before a timed pass, so that results of an earlier one do not pass for this one's: [to, to +
+// Overwrites memory before a timed pass, so that an earlier pass's results do not pass for this one's: [to, to +
 // bytes), or, where `stride` > 0, the first kMarkBytes of every stride bytes of it.
 struct Fill {
   std::byte* to = nullptr;
@@ -70,14 +70,14 @@ struct Fill {
 };
 inline constexpr int64_t kMarkBytes = 64;
 
-// Ranks that share a product (ranks.h) get all of a vector; each of them has computed a part.
+// Gathers a vector: each rank of a product (ranks.h) has computed a part, and all get all of it.
 struct Gather {
   Ranks* ranks = nullptr;
   std::byte* data = nullptr;
   const std::vector<int64_t>* offsets = nullptr;  // bytes, [ranks + 1]; outlives the step
 };
 
-// The same ranks get the sums of these numbers over all of them.
+// Gives all of these ranks the sums of these numbers over the ranks.
 struct Reduce {
   Ranks* ranks = nullptr;
   float* data = nullptr;
@@ -91,7 +91,7 @@ struct Meet {
 
 using Step = std::variant<Enqueue, Requantise, ScaleRows, Download, Fill, Gather, Reduce, Meet>;
 
-// The rows of one of several workers: contiguous runs of whole blocks, which differ by one block at most.
+// The rows of one of several workers: contiguous runs of whole blocks, whose lengths differ by one block at most.
 inline Rows rows_of_worker(int64_t rows, int64_t rows_per_block, int worker, int workers) {
   const int64_t blocks = (rows + rows_per_block - 1) / rows_per_block;
   return {std::min(blocks * worker / workers * rows_per_block, rows),
@@ -107,7 +107,7 @@ class Buffer {
   virtual void write(std::span<const std::byte> host, int64_t offset) = 0;
   virtual void read(std::span<std::byte> host, int64_t offset) const = 0;
   virtual void fill(int value, int64_t bytes) = 0;  // the first `bytes` bytes
-  // The first `bytes` bytes for the host to read: where they are, or in `copy` for memory of a device.
+  // The first `bytes` bytes for the host to read: in place, or in `copy` for memory of a device.
   virtual std::span<const std::byte> view(int64_t bytes, std::vector<std::byte>& copy) const = 0;
   virtual bool guards_intact() const = 0;
 };
@@ -116,31 +116,31 @@ class Executor {
  public:
   virtual ~Executor() = default;
   virtual const DeviceInfo& device() const = 0;
-  // Ranges of rows that are worked on at once, each with a scratch of its own: the threads of a CPU, 1 on a GPU.
+  // The number of row ranges that run at once, each with its own scratch: the threads of a CPU, 1 on a GPU.
   virtual int workers() const = 0;
   // `bytes` >= 0, zero at first. `what` completes "The kernel wrote outside ...". Throws OutOfMemory.
   virtual std::unique_ptr<Buffer> allocate(int64_t bytes, const std::string& what) = 0;
-  // Host memory that Download reaches without a detour; lives as long as the executor.
+  // Host memory that Download writes directly; lives as long as the executor.
   virtual std::byte* allocate_host(int64_t bytes) = 0;
-  // Whether a codec's reference decoder, plain host code, can be a step.
+  // Whether a codec's reference decoder, which is plain host code, can be a step.
   virtual bool runs_host_code() const = 0;
-  // The unfused product of one layer, from a binding that decodes it: decodes to scratch and multiplies there. `decode`
-  // outlives what is returned. With `scales` (a layout), decoded elements are multiplied by those of their groups
-  // first. There are `batch` tokens of float32; where `activations` are bf16, they are numbers of that.
+  // The unfused product of one layer: decodes to scratch through `decode`, which outlives the result, and multiplies
+  // there. With `scales` (a layout), decoded elements are first multiplied by their groups' scales. There are `batch`
+  // tokens of float32, whose numbers are numbers of bf16 where `activations` are bf16.
   virtual BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const CompressedView& matrix,
                                        const GroupScales& scales, Activations activations, int batch) = 0;
-  // [workers()] places for scratch, which every Enqueue from now on gets.
+  // Gives every Enqueue from now on its worker's scratch, [workers()] places.
   virtual void set_scratch(std::span<std::byte* const> scratch) = 0;
   // Makes the device current (on `simd`: chooses the instruction set) for bind().
   virtual void select() = 0;
   // Runs the steps in order and returns when they are done.
   virtual void run(std::span<const Step> steps) = 0;
-  // The same; seconds by the device's own clock, everything above included. A span that is timed again must hold the
+  // As run(); returns the seconds of everything by the device's own clock. A span that is timed again must hold the
   // same steps.
   virtual double time(std::span<const Step> steps) = 0;
-  // As run(), without waiting: whatever is run or timed next comes after it.
+  // As run(), without waiting. Later runs come after it.
   virtual void enqueue(std::span<const Step> steps) = 0;
-  // The first of `bytes` bytes that differ at two places in the backend's memory, -1: none. Waits.
+  // The first of `bytes` bytes that differs between two places in the backend's memory; -1: none. Waits.
   virtual int64_t first_difference(const std::byte* one, const std::byte* other, int64_t bytes) {
     const auto [at, there] = std::mismatch(one, one + bytes, other);
     return at == one + bytes ? -1 : at - one;

@@ -1,4 +1,4 @@
-// What kernel tables and devices need everywhere, plugins included.
+// The parts of kernel tables and devices that every binary needs, plugins included.
 #include "backends/kernel.h"
 
 #include "backends/pass.h"

@@ -1,18 +1,18 @@
-// Kernel: what cpu.cpp, simd.cpp and gpu.cu of a codec's folder hand out. A kernel is used in two stages:
+// Kernel: the work that cpu.cpp, simd.cpp and gpu.cu of a codec's folder offer. A kernel is used in two stages:
 //   bind     once and untimed, for given matrices and a number of tokens: reads headers and settings, makes the plan,
 //            returns the parameters;
 //   enqueue  as often as wanted: starts the work with those parameters, and does nothing else.
 // On CPUs one enqueue works on a range of rows; on GPUs it covers all rows. The backend owns threads, streams, memory
 // and time.
 //
-// What a binding may put into memory. A product that reads fewer bytes than the codec stored would be measured wrongly,
-// so bind() leaves nothing but
+// The rule for bindings. A product that reads fewer bytes than the codec stored would be measured wrongly, so bind()
+// leaves in memory only
 //   1. its parameters: at most kParameterBytes, by value;
 //   2. descriptions of the layers (pointers, shapes, offsets): at most kDescriptionBytes a layer, by Place::describe();
-//   3. memory that is zero before every pass, by Place::zeroed(): for thread blocks that talk to each other, and for
+//   3. memory that is zero before every pass, by Place::zeroed(): for communication between thread blocks, and for
 //      padding;
 //   4. scratch, whose content is undefined when an enqueue begins.
-// There is no heap memory and no static among them. A table that decodes symbols is either a section of the compressed
+// It leaves nothing in heap memory or statics. A table that decodes symbols is either a section of the compressed
 // matrix, where it is counted, or is built in the scratch by every enqueue, inside the measured time.
 // tests/kernels/binding_test.cpp holds all kernels to this.
 #pragma once
@@ -35,41 +35,42 @@
 
 namespace ecmv::backends {
 
-// decode: the elements themselves, [rows, cols].   matvec: y = W x with int32 accumulation, of int8 elements.
-// matmul: Y = W X in float32 for a batch of tokens (one: a float matvec), elements of any type taken as numbers.
+// decode: the elements themselves, [rows, cols].
+// matvec: y = W x for int8 elements, accumulated in int32.
+// matmul: Y = W X in float32 for a batch of tokens (one token: a float matvec), elements of any type taken as numbers.
 enum class Op : uint8_t { decode, matvec, matmul };
 inline constexpr std::string_view kOpNames[] = {"decode", "matvec", "matmul"};
 constexpr std::string_view op_name(Op op) { return kOpNames[static_cast<size_t>(op)]; }
 
-// What the tokens of a matmul are: float32, or numbers of bf16, as inference has them.
+// The type of a matmul's tokens: float32, or bf16, as in inference.
 enum class Activations : uint8_t { f32, bf16 };
 std::string_view activations_name(Activations activations);
 
-// What a kernel may ask about the place where it will run. A fact that a device does not have is 0 or empty.
+// Facts that a kernel may ask about the device it will run on; 0 or empty where the device has no such fact.
 struct DeviceInfo {
   std::string backend;  // "scalar", "simd", "cuda", ...
   std::string name;     // model name of the CPU or GPU
   // The instruction set in use: Highway's name, a GPU's architecture ("sm_90", "gfx90a"), the emulator's width
   // ("wave64"); empty where there is none.
   std::string simd_target;
-  int threads = 1;             // of the host that run kernels; 1 on GPUs
+  int threads = 1;             // host threads that run kernels; 1 on GPUs
   int64_t l1d_bytes = 0;       // of one core
-  int64_t l2_bytes = 0;        // of one core; of a GPU, where it is the last level, the whole
+  int64_t l2_bytes = 0;        // of one core; of the whole GPU, where it is the last level
   int64_t llc_bytes = 0;       // last-level cache, shared
-  int64_t memory_bytes = 0;    // total
+  int64_t memory_bytes = 0;    // in all
   std::string unavailable;     // why it cannot be used; empty if it can
   bool emulated = false;       // verified, but never timed against others
   int wave_size = 0;           // lanes of a GPU that run in step: 32 or 64
   int compute_units = 0;       // of a GPU: streaming multiprocessors
-  int64_t shared_bytes = 0;    // of a GPU's memory that a thread block may ask for
-  double clock_hz = 0;         // highest of the compute units
+  int64_t shared_bytes = 0;    // shared memory that a thread block may ask for, on a GPU
+  double clock_hz = 0;         // highest clock of the compute units
   double memory_clock_hz = 0;  // highest
-  std::string driver;          // its version and the runtime's
+  std::string driver;          // version of the driver and of the runtime
 };
 
 // Readable (not writable) zero bytes past the last element of x: kernels may load whole vectors.
 inline constexpr int64_t kVectorPaddingBytes = 64;
-// Tokens that one matmul multiplies at most.
+// The most tokens that one matmul multiplies.
 inline constexpr int kMaxBatch = 64;
 
 // --- what an enqueue gets: one struct an op -------------------------------------------------------------------------
@@ -77,7 +78,7 @@ inline constexpr int kMaxBatch = 64;
 // reads nothing outside the sections, x, its descriptions and the scratch, and writes nothing outside the results of
 // its rows and the scratch.
 
-// A range of rows: begin is a multiple of rows_per_block, and so is end unless it is the last row's.
+// A range of rows. `begin` is a multiple of rows_per_block, and so is `end`, unless the range ends with the last row.
 struct Rows {
   int64_t begin = 0, end = 0;
   int64_t count() const { return end - begin; }
@@ -86,7 +87,7 @@ struct Rows {
 struct DecodeArgs {
   Rows rows = {};
   std::byte* out = nullptr;      // rows.begin's first element is written to out[0]
-  std::byte* scratch = nullptr;  // scratch_bytes of this call's own, 64-byte aligned (on GPUs 256)
+  std::byte* scratch = nullptr;  // scratch_bytes for this call alone, 64-byte aligned (on GPUs 256)
 };
 
 struct MatvecArgs {
@@ -100,9 +101,9 @@ struct MatvecArgs {
 
 struct MatmulArgs {
   Rows rows = {};
-  // [batch, cols], of as many tokens as the kernel was bound for: token t begins at x + t * x_stride, 64-byte aligned,
-  // zeros past its cols elements. Kernels of bf16 activations get them at x_bf16 instead, the halves of float32 numbers
-  // that have the exponent.
+  // [batch, cols], as many tokens as the kernel was bound for. Token t begins at x + t * x_stride, 64-byte aligned,
+  // with zeros past its cols elements. Kernels of bf16 activations get the tokens at x_bf16 instead: the upper halves
+  // of the float32 numbers.
   const float* x = nullptr;
   const uint16_t* x_bf16 = nullptr;
   int64_t x_stride = 0;  // in activations: at least cols and kVectorPaddingBytes of zeros, and whole 64 bytes
@@ -111,7 +112,7 @@ struct MatmulArgs {
   std::byte* scratch = nullptr;
 };
 
-// A whole chain at once: layer k's x is layer k-1's v. Where each layer's y and v go has been bound.
+// A whole chain at once: layer k's x is layer k-1's v. The binding holds each layer's y and v.
 struct ChainArgs {
   const int8_t* x = nullptr;  // of the first layer
   std::byte* scratch = nullptr;
@@ -198,33 +199,33 @@ auto with_policy(const Policy& policy, F f) {
 
 // --- bindings -------------------------------------------------------------------------------------------------------
 
-// How far results of a matmul kernel may lie from the exact product of the decoded elements: with n = cols +
-// more_roundings, u = 2^-24 and g = n u / (1 - n u), |y - W x| <= (g + narrowing) * sum over the columns of (|w| +
-// offset) * |x|. By default: float32 products summed in any order (Higham, Accuracy and Stability of Numerical
-// Algorithms, section 3.1).
+// How far results of a matmul kernel may lie from the exact product of the decoded elements:
+//   |y - W x| <= (g + narrowing) * sum over the columns of (|w| + offset) * |x|
+// with n = cols + more_roundings, u = 2^-24 and g = n u / (1 - n u). The defaults hold for float32 products summed in
+// any order (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
 struct ProductRounding {
-  int more_roundings = 0;  // e.g. of a scale that is applied to the sum
-  // What the kernel multiplies apart from the elements and adds, e.g. twice the magnitude of a zero point.
+  int more_roundings = 0;  // e.g. for a scale that is applied to the sum
+  // For a term that the kernel multiplies apart from the elements and adds, e.g. twice the magnitude of a zero point.
   double offset = 0;
   double narrowing = 0;  // relative error of rounding factors to a narrower type before they are multiplied
-  // Sums by matrix units, which add the products of `unit_cols` columns and the sum so far at once and cut each
-  // below the last of 24 bits of the largest: 2 u for every product that is not zero, for the sum and for the result.
-  // So n is twice the products and four times the units' additions of `chain_cols` columns, after which a sum begins
-  // anew; those sums are more_roundings. 0: sums in float32.
+  // For sums by matrix units; 0: sums in float32. Units add the products of `unit_cols` columns and the sum so far at
+  // once and cut each below the last of 24 bits of the largest, which loses 2 u for every product that is not zero, for
+  // the sum and for the result. So n is twice the products plus four times the units' additions of `chain_cols`
+  // columns. After these columns a sum begins anew, and more_roundings counts those sums.
   int unit_cols = 0;
   int64_t chain_cols = 0;
-  // Factors and sums below the normal numbers of float32 count as zero: 2^-126 more for two sums a product, and for the
-  // other factor of what such a factor is multiplied with.
+  // Factors and sums below the normal numbers of float32 count as zero. The bound grows by 2^-126 for two sums a
+  // product, and by 2^-126 times the other factor for each such factor.
   bool flushes_subnormals = false;
 };
 
-// What the backend has to know of a binding.
+// Facts about a binding that the backend needs.
 struct KernelFacts {
   int64_t rows_per_block = 1;     // rows of one independently decodable block (the last may be shorter)
-  int64_t scratch_bytes = 0;      // that every enqueue gets
+  int64_t scratch_bytes = 0;      // scratch for every enqueue
   bool requantises = false;       // writes v besides y; otherwise the backend does that in a step of its own
-  ProductRounding rounding = {};  // of float products
-  bool capturable = true;         // in a graph of a GPU; otherwise passes have to be plain launches
+  ProductRounding rounding = {};  // for float products
+  bool capturable = true;         // in a graph of a GPU; if not, passes are plain launches
 };
 
 inline constexpr int64_t kParameterBytes = 512;
@@ -280,17 +281,17 @@ class BoundKernel {
       enqueue_;
 };
 
-// Scales of groups of columns in the backend's memory, laid out as datasets::Scales::stored.
+// Scales of groups of columns in the backend's memory, laid out like datasets::Scales::stored.
 struct GroupScales {
   const datasets::Scales* layout = nullptr;
   const std::byte* stored = nullptr;
 };
 
-// A layer to bind. The matrix outlives the binding; its sections are in the backend's memory, their headers also in the
-// host's.
+// A layer to bind. The matrix outlives the binding. Its sections are in the backend's memory, their headers in the
+// host's as well.
 struct Layer {
   const CompressedView* matrix = nullptr;
-  // Where a binding of a whole chain leaves this layer's results, as in MatvecArgs. A binding of one layer gets that
+  // For a binding of a whole chain: where this layer's results go, as in MatvecArgs. A binding of one layer gets them
   // with every enqueue.
   int32_t* y = nullptr;
   int8_t* v = nullptr;
@@ -300,7 +301,7 @@ struct Layer {
 
 using Layers = std::span<const Layer>;
 
-// Thrown by bind() where layers that a kernel takes one by one cannot be bound together; a full sentence.
+// Thrown by bind() for layers that the kernel takes one by one but cannot bind together; a full sentence.
 struct Refused : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -316,39 +317,40 @@ class Place {
   virtual std::byte* zeroed(int64_t bytes) = 0;
 };
 
-// A `refuses` for kernels that run everything everywhere.
+// For kernels that run every matrix on every device.
 std::string refuses_nothing(const CompressedView&, const DeviceInfo&, const Policy&);
 
 struct Kernel {
   Op op = Op::decode;
   std::string_view variant;  // names a method ("interleaved"), not a machine
   Policies policies = kDefaultPolicy;
-  // True: a matvec whose bindings cover all layers of a chain and take ChainArgs. Otherwise a binding covers one layer.
+  // True for a matvec whose bindings cover all layers of a chain and take ChainArgs. Otherwise a binding covers one
+  // layer.
   bool whole_chain = false;
   Activations activations = Activations::f32;  // of matmul
-  // A matmul that multiplies every group of columns of a row by a scale of its own before it adds them up takes groups
-  // of so many columns, or twice as many, four times, and so on. 0: the kernel gives one sum a row and knows no scales.
+  // A matmul with group_cols multiplies the sum of each group of columns by the group's scale before it adds the groups
+  // up. It takes groups of `group_cols` columns, or 2, 4, 8, ... times as many. 0: the kernel gives one sum a row and
+  // knows no scales.
   int group_cols = 0;
-  // "" if this kernel can run this matrix on this device, otherwise the reason as a sentence. On the
-  // backend `simd` it is asked with the instruction set already chosen, so it may go through dynamic dispatch.
+  // "" if this kernel can run this matrix on this device, otherwise the reason as a sentence. It may use dynamic
+  // dispatch: on `simd` the instruction set has been chosen before the call.
   std::string (*refuses)(const CompressedView&, const DeviceInfo&, const Policy&) = refuses_nothing;
-  // For layers that refuses() let pass and that the reference decoder has verified. May allocate; throws Refused or
-  // another exception. `batch` is the number of tokens that every enqueue of a matmul multiplies, 1 to kMaxBatch, and 1
-  // for other ops. On `simd` the instruction set is chosen as for refuses(), and bodies may keep a pointer to code for
-  // it.
+  // Binds layers that refuses() allowed and the reference decoder verified. May allocate; throws Refused or another
+  // exception. Every enqueue of a matmul multiplies `batch` tokens, 1 to kMaxBatch; other ops get 1. On `simd` the
+  // instruction set has been chosen as for refuses(), and bodies may keep a pointer to its code.
   BoundKernel (*bind)(const Policy&, Layers, int batch, Place&) = nullptr;
-  // The name of the policy that a normal run takes for this matrix, device and batch; null: the first one.
+  // The name of the policy that a normal run uses for this matrix, device and batch; null: the first one.
   std::string_view (*choose)(const CompressedView&, const DeviceInfo&, int batch) = nullptr;
 };
 
-// The policy for a program that measures none: the kernel's choice, or, where it makes none or refuses that one, the
-// first policy that it does not refuse. The first one of all if it refuses each.
+// The policy for a program that measures none: the kernel's choice, or else the first policy that the kernel does not
+// refuse. If it refuses all of them, the first.
 const Policy& chosen_policy(const Kernel& kernel, const CompressedView& matrix, const DeviceInfo& device, int batch);
 
-// Whether a matmul kernel can give the product of elements with these scales. One with group_cols takes bf16 scales of
-// such groups, and one a row, too; any other kernel at most one scale a row, which a step after it applies.
+// Whether a matmul kernel can multiply elements with these scales. A kernel with group_cols takes bf16 scales of such
+// groups, or one scale a row. Other kernels take at most one scale a row, which a later step applies.
 bool takes_scales(const Kernel& kernel, const datasets::Scales& scales);
-// Whether it takes groups of so many columns; 0: at most one scale a row.
+// Whether it takes groups of `group_cols` columns; 0: at most one scale a row.
 inline bool takes_groups(const Kernel& kernel, int64_t group_cols) {
   if (group_cols == 0 || kernel.group_cols == 0) return group_cols == kernel.group_cols;
   return group_cols % kernel.group_cols == 0 &&

@@ -21,7 +21,7 @@ struct ReferenceDecode {
   }
 };
 
-// An executor for the plan, with the device chosen for whatever is bound.
+// Makes an executor for the plan and chooses the device for the bindings to come.
 std::unique_ptr<Executor> executor_for(Device& device, const PassPlan& plan) {
   std::unique_ptr<Executor> executor = device.executor(plan.graph);
   if (plan.kernel == nullptr && plan.kernels.empty() && !executor->runs_host_code())
@@ -32,8 +32,8 @@ std::unique_ptr<Executor> executor_for(Device& device, const PassPlan& plan) {
   return executor;
 }
 
-// The kernels of a pass, bound: one a layer, the decoders of unfused products, and, where a kernel takes a chain as a
-// whole, one for all layers.
+// The bound kernels of a pass: one a layer, the decoders of unfused products, and one for all layers where a kernel
+// takes a whole chain.
 class PassKernels {
  public:
   PassKernels(const PassPlan& plan, const PassMemory& memory, Executor& executor)
@@ -51,7 +51,7 @@ class PassKernels {
   const BoundKernel& chain() const { return chain_; }
   const PassPlace& place() const { return place_; }
 
-  // [workers]. One of several workers that gets no rows needs no scratch.
+  // [workers]. A worker that gets no rows needs no scratch.
   std::vector<int64_t> scratch_bytes() const {
     const int workers = executor_.workers();
     std::vector<int64_t> all;
@@ -80,7 +80,7 @@ class PassKernels {
     return layer;
   }
 
-  // The kernel of layer `index` for these layers.
+  // Binds the kernel of layer `index` to these layers.
   BoundKernel bind(Layers layers, size_t index) {
     const auto [kernel, named] = chosen_kernel(plan_, index);
     if (kernel == nullptr)
@@ -226,7 +226,7 @@ class StepPass final : public Pass {
   }
 
   PassPlan plan_;
-  std::unique_ptr<Executor> executor_;  // waits for running work when it goes
+  std::unique_ptr<Executor> executor_;  // its destructor waits for running work
   PassMemory memory_;
   PassKernels kernels_;
   PassSteps steps_;

@@ -1,6 +1,6 @@
-// Pass: one run over all layers of a chain, or over all layers by themselves, with its outputs in guarded memory of its
-// own. The same on every backend: it binds the kernels, makes the steps, and reads results back; a backend's executor
-// does the rest.
+// Pass: one run over all layers of a chain, or over all layers by themselves, with outputs in guarded memory of its
+// own. It is the same on every backend: a pass binds the kernels, makes the steps and reads results back, and the
+// backend's executor does the rest.
 #pragma once
 
 #include <functional>
@@ -17,35 +17,37 @@ namespace ecmv::backends {
 
 struct ChosenKernel {
   const Kernel* kernel = nullptr;
-  const Policy* policy = nullptr;  // of the kernel; null: its first one
+  const Policy* policy = nullptr;  // of the kernel; null: its first
 };
 
-// What a pass does. `op` may be matvec or matmul with a decode kernel: then blocks are decoded to scratch and
+// Describes a pass. `op` may be matvec or matmul with a decode kernel: then blocks are decoded to scratch and
 // multiplied there (an unfused product).
 struct PassPlan : ChosenKernel {
-  // matmul: a kernel for every layer, where layers of other shapes or codecs run best with others; else that above.
+  // matmul: a kernel for every layer, since the best one depends on shape and codec. Empty: the kernel above for all
+  // layers.
   std::vector<ChosenKernel> kernels = {};
-  // Where a codec has no decode kernel for the backend: its reference decoder (one thread, whole matrices). Used if
-  // `kernel` is null.
+  // The codec's reference decoder (one thread, whole matrices), for codecs without a decode kernel for the backend.
+  // Used if `kernel` is null.
   std::function<void(const CompressedView&, std::span<std::byte>)> reference_decode;
   Op op = Op::matvec;
   std::vector<const UploadedMatrix*> layers;
-  // matvec. Chained: inputs[0] alone, layer k's requantised output is layer k+1's input; else one input a layer.
+  // matvec. Chained: only inputs[0] is used, and layer k's requantised output is layer k+1's input. Otherwise each
+  // layer has its own input.
   bool chained = true;
   std::vector<std::vector<int8_t>> inputs;
   std::vector<float> scales;  // [layers]: v = requantise(acc, scale)
   // matmul: tokens of every layer, [batch, cols] with the columns of all ranks; layers are not chained.
   int batch = 1;
   std::vector<std::vector<float>> tokens;
-  // bf16: every token is a number of bf16. Fused kernels are of this kind and read them as such; an unfused product
+  // bf16: every token is a number of bf16. Fused kernels must have these activations and read bf16; an unfused product
   // multiplies the same numbers as float32.
   Activations activations = Activations::f32;
-  // matmul of quantised matrices: the scales of every layer, which outlive the plan; none: elements are the numbers.
-  // Fused kernels take those with one a row (datasets::Scales::one_a_row).
+  // matmul of quantised matrices: the scales of every layer, which outlive the plan. Empty: the elements are the
+  // numbers. Fused kernels take layers with one scale a row (datasets::Scales::one_a_row).
   std::vector<const datasets::Scales*> weight_scales = {};
-  // Products by several ranks: `layers` are this rank's part of each by splits[k] (none: by rows, gathered), and
-  // parts[k] the rows or columns of layer k at which the ranks begin, [ranks + 1]. Ranks gather requantised vectors, of
-  // matmuls every rank's products [batch, its rows], one after the other. Outlives the pass.
+  // Products by several ranks. `layers` are this rank's parts, split by splits[k] (none: by rows, gathered); parts[k]
+  // [ranks + 1] are the rows or columns of layer k at which the ranks begin. Ranks gather requantised vectors, or, for
+  // matmuls, every rank's products [batch, its rows], one after the other. Outlives the pass.
   Ranks* ranks = nullptr;
   std::vector<std::vector<int64_t>> parts;
   std::vector<Split> splits = {};
@@ -55,57 +57,56 @@ struct PassPlan : ChosenKernel {
 // How much of a decoded matrix mark_outputs overwrites: a 64th.
 inline constexpr int64_t kMarkStride = 4096;
 
-// What a pass of several ranks is made of, each for itself.
+// The two shares of a pass of several ranks, which can be timed apart.
 enum class Share { exchange, product };
 
 class Pass {
  public:
   virtual ~Pass() = default;
   // Runs all layers in order and copies the last layer's int8 vector (matvec) or floats (matmul) to the host. Returns
-  // seconds by the device's own clock, everything above included but the copy of floats.
+  // seconds by the device's own clock, for everything but the copy of floats.
   virtual double run() = 0;
-  // What comes before every timed run, and costs little: overwrites what it must write, on the device and on the host,
-  // of a decoded matrix the first kMarkBytes of every kMarkStride. Does not wait. `round` as below.
+  // A cheap start of every timed run: overwrites the outputs that the run must write, on the device and on the host; of
+  // a decoded matrix only the first kMarkBytes of every kMarkStride. Does not wait. `round` as below.
   virtual void mark_outputs(int round) = 0;
-  // A pass by several ranks: seconds of the exchange alone, or of everything else; what they leave is no result.
+  // For passes by several ranks: seconds of the exchange alone, or of everything else. The outputs are no results.
   virtual double run_share(Share) { return 0; }
-  // What the last run left where the host can look at no cost: matvec: the last layer's int8 vector; matmul: its
-  // floats; decode: the bytes of the last layer on backends whose memory is the host's, else nothing.
+  // The part of the last run's result that the host can read at no cost. matvec: the last layer's int8 vector. matmul:
+  // its floats. decode: the bytes of the last layer on backends that use the host's memory, else nothing.
   virtual std::span<const std::byte> result() const = 0;
-  // The first layers alone, as run() does them but for the clock; 1 <= layers. Only where the pass has parts: a kernel
+  // Runs the first layers alone, 1 <= layers, as run() does but without a clock. Only if the pass has parts: a kernel
   // may take a chain as a whole.
   virtual bool has_parts() const = 0;
   virtual void run_first(int layers) = 0;
-  // What the next run multiplies the layer with, instead of the plan's input or tokens, which were as many bytes
-  // (float32 also where activations are bf16). In chained passes only layer 0 has an input. Binds and allocates
-  // nothing.
+  // Replaces the layer's input or tokens for the next run with as many bytes (float32 also where activations are bf16).
+  // In chained passes only layer 0 has an input. Binds and allocates nothing.
   virtual void set_input(int layer, std::span<const std::byte> bytes) = 0;
-  // Runs one layer, untimed. For chained passes the layers must be run in order.
+  // Runs one layer, untimed. Layers of chained passes must run in order.
   virtual void run_layer(int layer) = 0;
   // Overwrites all outputs: floats with NaN, int8 with -128 in round 0 and 127 in round 1, int32 with a value beyond
-  // every sum; scratch with bytes that mean nothing, and what kernels want zero with zeros. A result that may contain
+  // every sum. Scratch gets meaningless bytes, and memory that kernels want zero gets zeros. A result that may contain
   // -128 needs both rounds to show that each element was written.
   virtual void poison_outputs(int round) = 0;
-  virtual std::span<const int32_t> accumulators(int layer) = 0;  // matvec: [rows], of ranks its own; host memory
-  virtual std::span<const int8_t> outputs(int layer) = 0;        // matvec: [rows] after requantisation, of ranks all
-  // matmul: [batch, rows] of the layer, of ranks its own rows, or after `cols` all of them; host memory.
+  virtual std::span<const int32_t> accumulators(int layer) = 0;  // matvec: [rows], of ranks their own; host memory
+  virtual std::span<const int8_t> outputs(int layer) = 0;        // matvec: [rows] after requantisation, of all ranks
+  // matmul: [batch, rows] of the layer, of ranks their own rows, or all rows after `cols`; host memory.
   virtual std::span<const float> products(int) { return {}; }
-  // matmul by ranks: what all of them must have alike after the layer, own products included; nothing where each keeps
-  // its own; host memory.
+  // matmul by ranks: the products that all ranks must have alike after the layer, own products included. Empty where
+  // each rank keeps its own; host memory.
   virtual std::span<const std::byte> gathered(int) { return {}; }
   virtual std::span<const int8_t> decoded() = 0;  // decode: the bytes of [rows, cols] of the layer that ran last
   // decode, on devices with memory of their own: the first of these bytes that differs from `expected`
-  // (Device::copy_of), -1: none. They stay where they are.
+  // (Device::copy_of), or -1. Does not copy them to the host.
   virtual int64_t first_difference(const Buffer& /*expected*/) {
     throw std::logic_error("This pass leaves no decoded matrix on a device.");
   }
-  virtual ProductRounding rounding(int) const { return {}; }  // matmul: of the layer's kernel
+  virtual ProductRounding rounding(int) const { return {}; }  // matmul: for the layer's kernel
   virtual std::string broken_guards() const = 0;              // "" while every guard zone is intact
 };
 
-// The device's own pass, or one of steps for its executor: binds and allocates. `device` and the plan's layers outlive
-// the pass. Throws Refused where the layers cannot be bound
-// together, OutOfMemory, and std::invalid_argument for a plan that makes no sense.
+// Binds and allocates: gives the device's own kind of pass, or one of steps for its executor. `device` and the plan's
+// layers outlive the pass. Throws Refused where the layers cannot be bound together, OutOfMemory, and
+// std::invalid_argument for a plan that makes no sense.
 std::unique_ptr<Pass> prepare(Device& device, const PassPlan& plan);
 
 }  // namespace ecmv::backends

@@ -1,5 +1,5 @@
-// The comparison of two sets of records, or of codecs within one. Medians alone mislead: two runs of the same binary
-// differ by a few percent on a shared machine. So a verdict needs the interval of the ratio to lie wholly on one side.
+// Compares two sets of records, or the codecs of one set. Medians alone mislead: two runs of the same binary differ by
+// a few percent on a shared machine. So a verdict requires that the whole interval of the ratio lies on one side.
 #include "reports/compare.h"
 
 #include <fmt/format.h>
@@ -19,23 +19,23 @@
 namespace ecmv::reports {
 namespace {
 
-// How many of the smallest (and as many of the largest) of the n * m pairwise ratios lie outside of the
-// interval: the largest k with P(U <= k - 1) <= (1 - confidence) / 2 for the rank statistic U of two samples
-// of n and m; 0 when there is none. Exact counts up to 40 samples a side, the normal approximation above.
+// How many of the smallest (and as many of the largest) of the n * m pairwise ratios lie outside of the interval: the
+// largest k with P(U <= k - 1) <= (1 - confidence) / 2 for the rank statistic U of two samples of n and m; 0 if there
+// is none. Exact counts up to 40 samples a side, the normal approximation above.
 std::size_t cut_pairs(std::size_t n, std::size_t m, double confidence) {
   const double tail = (1 - confidence) / 2;
   if (n > 40 || m > 40) {
     const double nm = static_cast<double>(n) * static_cast<double>(m);
     const double deviation = std::sqrt(nm * static_cast<double>(n + m + 1) / 12);
-    double low = -10, high = 0;  // the quantile of the normal distribution by bisection
+    double low = -10, high = 0;  // finds the quantile of the normal distribution by bisection
     for (int i = 0; i < 60; ++i) {
       const double middle = (low + high) / 2;
       (0.5 * std::erfc(-middle / std::sqrt(2.0)) < tail ? low : high) = middle;
     }
     return static_cast<std::size_t>(std::max(0.0, std::floor(nm / 2 + low * deviation)));
   }
-  // ways[u]: in how many of the orders of i of one and m of the other the statistic is u; adding one sample
-  // of the first set at a time by the generating function, the Gaussian binomial coefficient.
+  // ways[u]: the number of orders of i samples of one set and m of the other whose statistic is u. Samples of the first
+  // set are added one at a time by the generating function, the Gaussian binomial coefficient.
   std::vector<double> ways(n * m + 1, 0.0);
   ways[0] = 1;
   for (std::size_t i = 1; i <= n; ++i) {
@@ -52,14 +52,14 @@ std::size_t cut_pairs(std::size_t n, std::size_t m, double confidence) {
   return cut;
 }
 
-// All n * m ratios of two samples by rank, without holding them.
+// All n * m ratios of two samples by rank, without storing them.
 class Ratios {
  public:
   Ratios(std::vector<double> base, std::vector<double> other) : base_(std::move(base)), other_(std::move(other)) {
     std::sort(base_.begin(), base_.end());
     std::sort(other_.rbegin(), other_.rend());
   }
-  // The one with so many below or equal before it: positive numbers lie in the order of their bits, which are halved.
+  // The ratio of this rank, by bisection of bit patterns: positive numbers sort like their bits.
   double ranked(std::size_t rank) const {
     auto low = std::bit_cast<std::uint64_t>(base_.front() / other_.front()),
          high = std::bit_cast<std::uint64_t>(base_.back() / other_.back());
@@ -216,7 +216,7 @@ ComparisonResult compare_with_baseline(const RecordSet& records, const std::stri
     const Context context = contexts.of(*record);
     Comparison row{Verdict::unsure, nullptr, record, {kUnknown, kUnknown, kUnknown}};
     if (record->status != Status::ok)
-      row.note = fmt::format("{}: {}", to_string(record->status), record->reason);  // not BROKEN: it never was ok here
+      row.note = fmt::format("{}: {}", to_string(record->status), record->reason);  // not BROKEN: it was never ok here
     else if (!context.baseline)
       row.note = context.why_no_baseline;
     else
@@ -292,7 +292,7 @@ Table comparison_table(const ComparisonResult& result, bool all) {
                    {"codec", "codec", ""},
                    {"kernel", "kernel", ""},
                    {"op", "op", ""}};
-  if (within_one) table.columns.push_back({"base", "base", ""});  // between two sets it is the same case
+  if (within_one) table.columns.push_back({"base", "base", ""});  // between two sets the base is the same case
   table.columns.push_back({"note", "note", ""});
   for (const Comparison& row : result.rows) {
     if (!all && is_folded(row.verdict)) continue;

@@ -1,4 +1,4 @@
-// The table of fields and the labels made of them.
+// The table of fields, and the labels made from them.
 #include "reports/fields.h"
 
 #include <fmt/format.h>
@@ -74,7 +74,7 @@ constexpr std::array kFields = {
 };
 
 const Field* find_field(std::string_view name) {
-  if (name == "tuning") name = "policy";  // as it was called before
+  if (name == "tuning") name = "policy";  // its older name
   for (const Field& field : kFields)
     if (field.name == name) return &field;
   return nullptr;
@@ -143,7 +143,7 @@ std::string codec_label(const CaseRecord& record) {
       if (const auto setting = record.codec.settings.find(name); setting != record.codec.settings.end())
         shown.insert(*setting);
     settings = list_text(shown, false);
-  } else {  // an older record does not tell
+  } else {  // an older record
     settings = list_text(record.codec.settings, true);
   }
   return settings.empty() ? codec_name(record) : fmt::format("{}[{}]", codec_name(record), settings);
@@ -217,7 +217,7 @@ bool CaseRecord::Data::operator==(const Data& other) const {
 std::int64_t elements_of(const CaseRecord& record) {
   if (record.time.elements > 0) return record.time.elements;
   const auto product = [](std::initializer_list<std::int64_t> factors) {
-    std::int64_t elements = 1;  // a case that was refused for its size may have more than there are numbers
+    std::int64_t elements = 1;  // a case refused for its size may have more than a number holds
     for (const std::int64_t factor : factors)
       if (__builtin_mul_overflow(elements, factor, &elements)) return std::numeric_limits<std::int64_t>::max();
     return elements;
@@ -282,7 +282,7 @@ std::string one_line(std::string_view text) {
     const std::size_t length = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0;
     bool whole = length > 0 && i + length <= text.size();
     for (std::size_t k = 1; whole && k < length; ++k) whole = (static_cast<unsigned char>(text[i + k]) & 0xC0) == 0x80;
-    if (whole && length >= 3) {  // no longer than needed, no half of a pair, within what there is
+    if (whole && length >= 3) {  // shortest form, no surrogates, within Unicode
       const unsigned char second = static_cast<unsigned char>(text[i + 1]);
       whole = !(c == 0xE0 && second < 0xA0) && !(c == 0xED && second >= 0xA0) && !(c == 0xF0 && second < 0x90) &&
               !(c == 0xF4 && second >= 0x90);

@@ -1,5 +1,5 @@
-// Names for the parts of a case, so that tables and figures can be asked for them by a word (--x, --y, --series,
-// --facet), and the labels that all of them share.
+// Names for the parts of a case, so that a word can ask for them in tables and figures (--x, --y, --series, --facet),
+// and the labels that tables and figures share.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace ecmv::reports {
 
-// The fields that group cases, sorted.
+// The names of fields that group cases, sorted.
 std::vector<std::string_view> field_names();
-// Whether `name` is one of them, or an older name of one: "tuning" of "policy".
+// Whether `name` is a field, or an older name of one, as "tuning" of "policy".
 bool is_field(std::string_view name);
 
-// Text of a field, "" when the case has none. "setting.NAME" is the codec with its value of that setting, or the codec
-// alone where it has no such setting. Throws ReportError (with the known names) for an unknown field.
+// Text of a field, "" if the case has none. "setting.NAME" is the codec with its value of that setting, or the codec
+// alone if it has no such setting. Throws ReportError (with the known names) for an unknown field.
 std::string field_text(const CaseRecord& record, std::string_view field);
 
 // Number of a field that has one (rows, cols, dimension, sigma, layers, threads, elements, batch), else NaN.
@@ -28,36 +28,37 @@ std::string tokens_text(const CaseRecord& record);
 // For op step: "32 blocks in memory", "32 blocks in memory, copies of 2 that were encoded".
 std::string blocks_text(const CaseRecord& record);
 
-// "coder", or "coder†" where it came from a shared object.
+// "coder", or "coder†" if it came from a shared object.
 std::string codec_name(const CaseRecord& record);
-// "coder[lanes=32,prob_bits=12]": the name with the settings that are not the codec's defaults. Older records do not
-// tell which these are: there all are shown but those that are switched off (0, false, "", none, auto, default).
+// "coder[lanes=32,prob_bits=12]": the name with the settings that differ from the codec's defaults. Older records do
+// not know the defaults; for them all settings are shown except those that are switched off (0, false, "", none, auto,
+// default).
 std::string codec_label(const CaseRecord& record);
 // "simd block_rows AVX3 x2": backend, variant, policy unless default, instruction set, threads.
 std::string kernel_label(const CaseRecord& record);
-// "AMD EPYC, 2 threads"; of a GPU its name alone.
+// "AMD EPYC, 2 threads"; for a GPU its name alone.
 std::string device_label(const CaseRecord& record);
-// "gaussian σ=4": the data without its shape; parameters that are not the sigma are added.
+// "gaussian σ=4": the data without its shape, with the parameters other than sigma.
 std::string source_label(const CaseRecord& record);
-// The same without the quantiser: what was there before it.
+// The same without the quantiser.
 std::string weights_label(const CaseRecord& record);
-// "absmax[bits=4,group=128]"; "" where nothing was quantised.
+// "absmax[bits=4,group=128]"; "" without a quantiser.
 std::string quantiser_label(const CaseRecord& record);
-// "4096 × 4096 (10 layers)"; of mixed shapes "4096 × 4096 (2 layers), 11008 × 4096 (1 layer)".
+// "4096 × 4096 (10 layers)"; for mixed shapes "4096 × 4096 (2 layers), 11008 × 4096 (1 layer)".
 std::string shape_label(const CaseRecord& record);
 
-// Elements of all layers: time.elements when the case was timed, else what the shapes say.
+// Elements of all layers: time.elements if the case was timed, else the elements of the shapes.
 std::int64_t elements_of(const CaseRecord& record);
 // Rows of a square matrix; square root of the element count of one matrix otherwise. NaN for layers of mixed shapes.
 double dimension_of(const CaseRecord& record);
 // Whether all layers are square and of one size.
 bool is_square(const CaseRecord& record);
 
-// Whether the elements come back as they were: of lossy codecs `check.decode` says which bound they keep instead.
+// Whether the elements come back unchanged; for lossy codecs `check.decode` names the bound that they keep instead.
 bool is_exact(const CaseRecord& record);
 
-// Bits of an element of that type, from its name: 8 of "i8" and "f8_e5m2", 16 of "bf16"; 8 where there is no number in
-// it. Of several types, "i8, u8", what they have in common, else NaN.
+// Bits of an element of that type, from its name: 8 for "i8" and "f8_e5m2", 16 for "bf16"; 8 if it has no number. For
+// several types, "i8, u8", their common number of bits, else NaN.
 double type_bits(std::string_view type);
 
 // "12.3 G", "4.56 M": three digits and an SI prefix. "–" for NaN.
@@ -66,11 +67,11 @@ std::string si_text(double value);
 std::string bytes_text(double bytes);
 // Rounded to `digits` after the point, "–" for NaN.
 std::string fixed_text(double value, int digits);
-// Lower case letters, digits and '_' only: for file names and HTML ids.
+// Only lower case letters, digits and '_', for file names and HTML ids.
 std::string slug(std::string_view text);
 
-// Text from outside as one line that every output can hold: control characters are blanks, bytes that are no UTF-8 a
-// question mark each.
+// Text from outside as one line that every output can hold: control characters become blanks, and bytes that are not
+// UTF-8 question marks.
 std::string one_line(std::string_view text);
 
 }  // namespace ecmv::reports

@@ -14,7 +14,7 @@
 namespace ecmv::reports {
 namespace {
 
-// Everything that TeX or a shell might take for something else is a '-'.
+// Replaces characters that TeX or a shell might interpret by '-'.
 std::string plain(std::string_view text) {
   std::string word;
   for (const char c : text) {
@@ -41,7 +41,7 @@ std::string codec_part(const CaseRecord& r) {
   const auto add = [&](const std::string& name, const Value& value) {
     words.push_back(plain(name) + "=" + plain(to_string(value)));
   };
-  if (!r.codec.non_default) {  // an older record does not tell: all
+  if (!r.codec.non_default) {  // an older record: all settings
     for (const auto& [name, value] : r.codec.settings) add(name, value);
     return joined(words, ',');
   }
@@ -103,7 +103,7 @@ CaseKeys::CaseKeys(const RecordSet& records) {
     devices.insert(r.kernel.device);
     threads.insert(threads_part(r));
   }
-  for (const CaseRecord* record : sorted_cases(records)) {  // the fastest first
+  for (const CaseRecord* record : sorted_cases(records)) {  // by speed
     const CaseRecord& r = *record;
     const std::string base = joined(
         {codec_part(r), source_part(r), shape_part(r), r.kernel.op == "matvec" ? "" : op_part(r),
@@ -111,7 +111,7 @@ CaseKeys::CaseKeys(const RecordSet& records) {
         '/');
     std::string key = base;
     if (r.status != Status::ok) {
-      keys_[record] = base;  // names nothing that has a value
+      keys_[record] = base;  // this case has no values to name
       continue;
     }
     if (!cases_.contains(base))

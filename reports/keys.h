@@ -10,19 +10,19 @@
 
 namespace ecmv::reports {
 
-// "matvec/packed-outliers,bits=5/s4/16384,layers=4/simd,columns,fast,AVX3,t2": op, codec with the settings that are not
-// its defaults, data, kernel. It depends on the case alone: two runs of a case have the same.
+// "matvec/packed-outliers,bits=5/s4/16384,layers=4/simd,columns,fast,AVX3,t2": op, codec with the settings that differ
+// from its defaults, data, kernel. It depends on the case alone, so two runs of a case have the same name.
 std::string full_name(const CaseRecord& record);
 
-// Short keys: "packed-outliers,bits=5/s4/16384" is the fastest kernel of that codec, those settings and that data;
-// other kernels add their names at the end. matvec is not named, other ops are, and so are threads and devices where
-// these records have several.
+// Short keys: "packed-outliers,bits=5/s4/16384" is the fastest kernel for that codec, those settings and that data;
+// other kernels add their names at the end. Ops other than matvec are named, and so are threads and devices if these
+// records have several.
 class CaseKeys {
  public:
   explicit CaseKeys(const RecordSet& records);
-  // The key of one of the records that this was made from: no two ok cases share one.
+  // The key of a record passed to the constructor; no two ok cases share one.
   const std::string& of(const CaseRecord& record) const { return keys_.at(&record); }
-  // nullptr where there is no ok case of that key.
+  // The ok case with that key, or nullptr.
   const CaseRecord* find(const std::string& key) const;
   bool is_fastest(const CaseRecord& record) const { return fastest_.contains(&record); }
 

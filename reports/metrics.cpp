@@ -1,4 +1,4 @@
-// The table of metrics and the search for what a case is compared with.
+// The table of metrics, and the search for a case's baseline.
 #include "reports/metrics.h"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-// Matrix elements multiplied and added; of decoding none.
+// Whether matrix elements are multiplied and added; decoding does not.
 bool is_product(const CaseRecord& r) { return r.kernel.op == "matvec" || has_tokens(r); }
 
 double macs_per_s(const CaseRecord& r, const Context&) {
@@ -38,7 +38,7 @@ double macs_per_s(const CaseRecord& r, const Context&) {
   return is_product(r) ? per_second(r, macs, r.time.median_s) : kUnknown;
 }
 
-// What a pass takes if reading its stored bytes is its only cost.
+// The time of a pass whose only cost is reading its stored bytes.
 double predicted_s(const CaseRecord& r, const Context& c) {
   return c.bandwidth && r.size.stored_bytes > 0
              ? static_cast<double>(r.size.stored_bytes) / c.bandwidth->read_bytes_per_s
@@ -62,8 +62,8 @@ double roof_elements_per_s(const CaseRecord& r, const Context& c) {
   return c.bandwidth ? 8.0 * c.bandwidth->read_bytes_per_s / bits_per_element(r, c) : kUnknown;
 }
 
-// The clock of the compute units while the case ran: as measured right after its batch, else right before, else the
-// highest possible.
+// The clock of the compute units during the case: measured right after its batch, else right before, else the highest
+// possible.
 double clock_hz(const CaseRecord& r) {
   for (const double clock : {r.time.clock_after_hz, r.time.clock_before_hz, r.kernel.highest_clock_hz})
     if (clock > 0) return clock;
@@ -224,8 +224,8 @@ constexpr std::array kMetrics = {
         }},
 };
 
-// Whether a case of a baseline codec can be compared with, and which of two: sizes have no time, so there the smaller
-// one counts.
+// Whether a baseline codec's case can serve for comparison, and which of two serves better. Sizes have no time, so the
+// smaller one does.
 bool is_usable(const CaseRecord& r) { return is_timed(r) || (r.status == Status::ok && r.kernel.op == "size"); }
 
 bool is_better(const CaseRecord& a, const CaseRecord& b) {

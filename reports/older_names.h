@@ -1,4 +1,4 @@
-// Names that policies had once. Published records keep them, and configs may hold them.
+// Former names of policies. Published records keep them, and configs may have them.
 #pragma once
 
 #include <string>
@@ -6,15 +6,14 @@
 
 namespace ecmv::reports {
 
-// A word of a policy's name, as it was and as it is: waves16_ahead2 is groups16_ahead2 today. A number may follow the
-// word.
+// A word of a policy's name, old and new: waves16_ahead2 is groups16_ahead2 today. A number may follow the word.
 struct RenamedWord {
   std::string_view before, now;
 };
 inline constexpr RenamedWord kRenamedWords[] = {
     {"waves", "groups"}, {"together", "warpgroup"}, {"alone", "warp"}, {"tiles", "amx"}, {"pair_dots", "avx512_bf16"}};
 
-// The name of today; a name that was never changed comes back as it is.
+// Today's name; a name that never changed is returned unchanged.
 inline std::string current_policy_name(std::string_view name) {
   std::string current(name);
   for (const auto& [before, now] : kRenamedWords)

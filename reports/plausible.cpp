@@ -7,7 +7,7 @@
 namespace ecmv::reports {
 namespace {
 
-// Deeper and longer than any record is, and no danger to functions that call themselves once a level.
+// Deeper than any record, and harmless for recursive functions.
 constexpr int kDeepest = 16;
 constexpr std::size_t kLongest = 16 << 20, kMostSamples = 100'000;
 

@@ -1,4 +1,4 @@
-// What a line of a record file must keep before anything is made of it. Whoever has such a line may have edited it.
+// Checks a line of a record file before it is used, since anybody may have edited it.
 #pragma once
 
 #include <string_view>
@@ -7,17 +7,18 @@
 
 namespace ecmv::reports {
 
-// JSON that is nested so deeply that functions which call themselves once a level would exhaust the stack throws, and
-// so does JSON that would take half a gigabyte as a tree.
+// Throws for JSON nested so deeply that recursive functions would exhaust the stack, and for JSON that would take half
+// a gigabyte as a tree.
 void expect_shallow(std::string_view text);
 
-// Larger or smaller than anything that is measured: figures and ratios of such numbers would be none.
+// Whether a value is larger or smaller than any measurement, so that figures and ratios of it would overflow.
 bool is_beyond_measure(double value);
 
-// A count below zero or of more than `bits` bits throws ReportError: sums and products of counts must be numbers.
+// Throws ReportError for a negative count or one of more than `bits` bits, so that sums and products of counts do not
+// overflow.
 void expect_count(const char* name, std::int64_t count, int bits);
 
-// Times that no run can have written throw ReportError.
+// Throws ReportError for times that no run can have written.
 void expect_plausible(const CaseRecord& record);
 
 }  // namespace ecmv::reports

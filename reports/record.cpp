@@ -1,4 +1,4 @@
-// Records <-> one line of JSON. The reader takes what it knows and leaves the rest, so files of older and newer builds
+// Converts records to one line of JSON and back. The reader ignores unknown fields, so files of older and newer builds
 // merge.
 #include "reports/record.h"
 

@@ -16,7 +16,7 @@
 
 namespace ecmv::reports {
 
-// Everything that goes wrong in this room, as a full sentence.
+// Any error of this room, as a full sentence.
 class ReportError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -29,11 +29,11 @@ std::string_view to_string(Status status);
 Status parse_status(std::string_view text);  // throws ReportError for any other word
 std::string to_string(const Value& value);   // shortest text that reads back as the same value
 
-// Whether its times are to be believed with care: more than a tenth of the samples were disturbed or unsteady or, of a
-// CPU, other programs kept more than a quarter of a core busy.
+// Whether to distrust its times: more than a tenth of the samples were disturbed or unsteady, or, on a CPU, other
+// programs kept more than a quarter of a core busy.
 bool is_disturbed(const CaseRecord& record);
 
-// What was in the way of disturbed cases.
+// The causes of disturbed cases.
 struct Disturbers {
   bool programs = false, cores = false;
   void add(const CaseRecord& record);
@@ -45,8 +45,8 @@ std::string to_json_line(const CaseRecord& record);
 std::string to_json_line(const RunRecord& record);
 std::string to_json_line(const BandwidthRecord& record);
 
-// One line back into a record. Throws ReportError for a field of the wrong type or a missing kind, NewerSchema for a
-// record of a newer build.
+// Parses one line. Throws ReportError for a field of the wrong type or a missing kind, NewerSchema for a record of a
+// newer build.
 class NewerSchema : public ReportError {
  public:
   using ReportError::ReportError;
@@ -58,17 +58,17 @@ struct UnknownKind {
 using AnyRecord = std::variant<Incomplete, UnknownKind, CaseRecord, RunRecord, BandwidthRecord>;
 AnyRecord parse_record(std::string_view line);
 
-// What happens to records that a file already holds when it is opened for writing.
+// What to do with existing records when a file is opened for writing.
 enum class Existing { append, replace, set_aside };
 
-// Renames a file to NAME.1.EXT, the first number that is free, and gives the new name. Throws ReportError.
+// Renames a file to NAME.1.EXT, the first free number, and returns the new name. Throws ReportError.
 std::filesystem::path set_aside(const std::filesystem::path& path);
 
-// Writes records to the end of a file, each with one write call, so a killed run loses at most the line being
-// written; a write that fails half-way is taken back. On opening a last line that a killed run left incomplete is cut
-// off, and a complete one without its newline gets it. The file is locked while the writer lives: a second writer is
-// refused, also one that would replace the file or set it aside. So is a file that holds something else than records.
-// What is no file (a pipe, a device, whatever stdout is) gets the lines and nothing else. Throws ReportError.
+// Writes records to the end of a file, each with one write call, so a killed run loses at most the line being written;
+// a write that fails half-way is undone. Opening a file cuts off a last line that a killed run left incomplete, and
+// completes one that lacks only its newline. The file is locked while the writer lives: a second writer is refused,
+// even one that would replace the file or set it aside. A file with anything but records is refused, too. A pipe, a
+// device or any other stdout gets the lines only. Throws ReportError.
 class RecordWriter {
  public:
   explicit RecordWriter(std::filesystem::path path, Existing existing = Existing::append);
@@ -80,12 +80,12 @@ class RecordWriter {
   void write(const Record& record) {
     write_line(to_json_line(record));
   }
-  // Throws where what was written has not reached its place.
+  // Throws if the records have not been written completely.
   void sync() const;
-  // Not a file: there is nothing to continue, replace or read again.
+  // True if it is not a file: then there is nothing to continue, replace or read again.
   bool is_stream() const { return is_stream_; }
   std::int64_t cut_bytes() const { return cut_bytes_; }
-  // What opening the file did that its user should know of, as sentences.
+  // Sentences for the user about changes that opening made to the file.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
@@ -110,12 +110,12 @@ struct RecordSet {
   std::vector<std::string> notes;  // broken lines and unknown kinds, as sentences
 
   void append(RecordSet other);
-  const RunRecord* find_run(std::string_view id) const;  // nullptr when there is none
+  const RunRecord* find_run(std::string_view id) const;  // nullptr if there is none
 };
 
-// Reads JSON Lines. Unknown kinds and fields are ignored (kinds are noted). A broken line is left out and noted with
-// its number, be it the last one of a killed run or any other. A file without one good line and a file of a newer
-// schema throw ReportError "name:line: ...".
+// Reads JSON Lines. Unknown kinds and fields are ignored (kinds are noted). A broken line, the last of a killed run or
+// any other, is left out and noted with its number. A file without one good line and a file of a newer schema throw
+// ReportError "name:line: ...".
 RecordSet read_records(const std::filesystem::path& path);
 RecordSet read_records(std::istream& stream, const std::string& name);
 

@@ -318,8 +318,8 @@ void visit_step(Visitor& v, Step& step) {
   });
 }
 
-// A run that watched its host has numbers of disturbed samples, and one that also watched the speed of its cores those
-// of unsteady ones.
+// A run that watched its host has numbers of disturbed samples; one that also watched its cores has numbers of unsteady
+// samples.
 template <class Visitor, class Time>
 void visit_time(Visitor& v, Time& time, bool watched_host, bool watched_cores) {
   v.field("samples_s", time.samples_s);

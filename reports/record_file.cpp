@@ -1,4 +1,4 @@
-// Sets of records, and the reader of files that merges them. A broken line costs that line and nothing else.
+// Sets of records, and the reader that merges files. A broken line costs only that line.
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -10,7 +10,7 @@
 namespace ecmv::reports {
 namespace {
 
-// Lines that were left out, with the reasons.
+// The lines left out, with reasons.
 class BrokenLines {
  public:
   explicit BrokenLines(const std::string& name) : name_(name) {}
@@ -18,7 +18,7 @@ class BrokenLines {
     last_ = line;
     if (++count_ <= kNamed) messages_.push_back(fmt::format("{}:{}: {}", name_, line, reason));
   }
-  // As the notes of a file that holds good lines too, or as its error.
+  // Reports them as notes if the file also has good lines, else as its error.
   void tell(std::vector<std::string>& notes, bool any_good) const {
     if (count_ == 0) return;
     if (!any_good) throw ReportError(messages_.front());

@@ -1,5 +1,4 @@
-// Two visitors of record fields (record_fields.h): one takes them from JSON, one makes JSON of them. For record.cpp
-// alone.
+// Two visitors of record fields (record_fields.h): one reads them from JSON, one writes JSON. For record.cpp alone.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +16,7 @@ namespace ecmv::reports {
 
 using Json = nlohmann::ordered_json;
 
-// Text that came from outside (file names, compilers' messages) may not be UTF-8; a record must not fail on it.
+// Text from outside (file names, compilers' messages) may not be UTF-8; a record must not fail on it.
 inline std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // A missing field or null keeps the default; a value of the wrong type throws ReportError with the field's name.
@@ -125,7 +124,7 @@ class FieldReader {
   const Json* object_;
 };
 
-// Numbers that are not finite, and unknown values, become null.
+// Infinite, NaN and unknown values become null.
 class FieldWriter {
  public:
   explicit FieldWriter(Json& object) : object_(&object) {}

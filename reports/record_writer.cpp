@@ -1,6 +1,6 @@
-// Files of records are written so that neither a kill nor a full disk nor a second run corrupts them. Each record is
-// one write(2) to a file opened for appending, so at most the last line is ever incomplete; it is taken back at once if
-// the write failed, and when the file is opened again (a resumed run) if the process was killed.
+// Writes files of records so that no kill, full disk or second run corrupts them. Each record is one write(2) to a file
+// opened for appending, so at most the last line is ever incomplete. It is removed at once if the write failed, and, if
+// the process was killed, when the file is opened again (a resumed run).
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -41,7 +41,7 @@ std::int64_t size_of(int file) {
   return ::fstat(file, &status) == 0 ? status.st_size : 0;
 }
 
-// A line that was written whole, though it may be no record of ours.
+// Whether the line is complete, though perhaps no record of ours.
 bool is_json(const std::string& line) {
   try {
     return !std::holds_alternative<Incomplete>(parse_record(line));
@@ -77,7 +77,7 @@ fs::path set_aside(const fs::path& path) {
 RecordWriter::RecordWriter(fs::path path, Existing existing) : path_(std::move(path)) {
   struct stat status {};
   if (::stat(path_.c_str(), &status) == 0) {
-    // What the process writes its tables or messages to must be neither replaced nor renamed.
+    // The process's stdout and stderr must be neither replaced nor renamed.
     for (const int standard : {STDOUT_FILENO, STDERR_FILENO})
       if (struct stat other{}; file_ < 0 && ::fstat(standard, &other) == 0 && same_file(status, other))
         file_ = ::fcntl(standard, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -106,14 +106,14 @@ void RecordWriter::fail(const std::string& what, int error) const {
 
 void RecordWriter::open_stream() {
   if (file_ >= 0) return;
-  // A pipe without a reader would block for ever.
+  // Opening a pipe without a reader would block for ever.
   file_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (file_ < 0 && errno == ENXIO) throw ReportError(fmt::format("nothing reads the pipe {}", path_.string()));
   if (file_ < 0) fail("write to", errno);
   ::fcntl(file_, F_SETFL, ::fcntl(file_, F_GETFL) & ~O_NONBLOCK);
 }
 
-// Whether the file at path_ is now open, locked and ready for the first record; otherwise once more.
+// True once the file at path_ is open, locked and ready for the first record; false: try again.
 bool RecordWriter::open_file(Existing existing) {
   file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
   if (file_ < 0) throw ReportError(fmt::format("cannot open {} for writing: {}", path_.string(), std::strerror(errno)));
@@ -130,12 +130,12 @@ bool RecordWriter::open_file(Existing existing) {
     notes_.push_back(
         fmt::format("the records that were in {} are now in {}", path_.string(), reports::set_aside(path_).string()));
   }
-  // The name leads to another file by now: another process, or the line above, has renamed this one.
+  // The name now leads to another file: another process, or the line above, has renamed this one.
   ::close(std::exchange(file_, -1));
   return false;
 }
 
-// True with the lock, or where the file system knows none. It ends with the writer, or with its process.
+// True with the lock, or if the file system has no locks. It ends with the writer, or with its process.
 bool RecordWriter::lock() {
   while (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
@@ -149,7 +149,7 @@ bool RecordWriter::lock() {
   return true;
 }
 
-// Throws unless the file begins with a record, or with what a killed run left of one.
+// Throws unless the file begins with a record, or with the part of one that a killed run left.
 void RecordWriter::expect_records() const {
   constexpr std::string_view kBegin = "{\"schema\"";
   std::string line = text_at(file_, 0, kPiece);
@@ -200,7 +200,7 @@ void RecordWriter::write_line(std::string line) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const int error = errno;
-      // Half a record would make one line with the next one.
+      // Half a record would join the next one in one line.
       const auto half = static_cast<std::int64_t>(line.size() - rest.size()), size = size_of(file_);
       if (half > 0 && !is_stream_ && (size < half || ::ftruncate(file_, size - half) != 0))
         throw ReportError(fmt::format("cannot write a record to {}: {}; half of it could not be removed again",

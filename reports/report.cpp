@@ -1,4 +1,4 @@
-// Everything that a report consists of: the cases that count, warnings, tables, figures, files.
+// All parts of a report: the cases that count, warnings, tables, figures, files.
 #include "reports/report.h"
 
 #include <fmt/format.h>
@@ -49,8 +49,8 @@ std::string distinct(const Range& range, const char* separator, Text text_of) {
   return joined;
 }
 
-// The two figures of the first screen: of those that show the case that the answer is about, bits against speed and one
-// over a parameter, or what there is instead.
+// The two figures of the first screen. Among those that show the answer's case: bits against speed, and one over a
+// parameter, or the nearest substitutes.
 std::vector<std::size_t> lead_figures(const std::vector<Figure>& figures, const CaseRecord* subject) {
   std::vector<std::size_t> lead;
   auto take = [&](std::string_view kind, bool about_subject) {
@@ -213,7 +213,7 @@ PageSection provenance_of(const RecordSet& records) {
   return section;
 }
 
-// What is wrong, then what was found out, then everything else, folded.
+// Adds failures first, then findings, then everything else, folded.
 void add_sections(Page& page, const ReportTables& tables, PageSection more_figures, PageSection provenance) {
   const auto add = [&](PageSection section) {
     const bool any = !section.tables.empty() || !section.figures.empty() || !section.texts.empty();

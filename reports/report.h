@@ -1,5 +1,4 @@
-// The whole report from records: page, tables, macros, figures, all in one folder, without running anything
-// again.
+// The whole report from records: page, tables, macros and figures in one folder, without running anything.
 #pragma once
 
 #include <filesystem>
@@ -15,9 +14,9 @@ struct ReportOptions {
   std::string baseline_codec;           // ids of the uncompressed codecs, "a,b"; "" : no comparisons with it
   std::string title;                    // "": the experiments' names
   std::string gnuplot = "gnuplot";      // program, found on PATH
-  int gnuplot_seconds = 60;             // for one drawing; when they are over, no more are drawn
-  std::vector<XySpec> more_figures;     // asked for by hand: --x --y --series --facet
-  std::vector<std::string> paper_rows;  // keys (keys.h) of the rows of results.tex; none: the fastest of each codec
+  int gnuplot_seconds = 60;             // for one drawing; after a timeout no more are drawn
+  std::vector<XySpec> more_figures;     // from --x --y --series --facet
+  std::vector<std::string> paper_rows;  // keys (keys.h) for the rows of results.tex; empty: the fastest of each codec
 };
 
 struct WrittenReport {
@@ -28,14 +27,14 @@ struct WrittenReport {
 
 // Writes report.html, results.md, results.csv, results.tex, macros.tex and figures/*.{svg,pdf,gp,dat,tex} into
 // `directory` (created). A case that failed and was ok when tried again (same case key and machine) is shown as ok, and
-// the number of such cases is a warning. Throws ReportError when there is no case at all or a file cannot be written.
+// a warning gives the number of such cases. Throws ReportError if there is no case at all or a file cannot be written.
 WrittenReport write_report(const RecordSet& records, const ReportOptions& options,
                            const std::filesystem::path& directory);
 
-// The records without those that a later ok record of the same case and machine supersedes.
+// Leaves out records that a later ok record of the same case and machine supersedes.
 RecordSet without_superseded(const RecordSet& records, std::int64_t& superseded);
 
-// How many cases have each status, failures first, ok last; statuses without a case are left out, except ok.
+// The number of cases of each status, failures first, ok last; statuses without a case are left out, except ok.
 std::vector<std::pair<Status, std::int64_t>> count_statuses(const RecordSet& records);
 
 }  // namespace ecmv::reports

@@ -1,4 +1,4 @@
-// How a case may end, in words, and when its times are to be believed with care.
+// The statuses of cases in words, and whether a case's times are disturbed.
 #include <fmt/ranges.h>
 
 #include <array>

@@ -1,4 +1,4 @@
-// For tests that bind kernels of CPUs by themselves, without a backend.
+// For tests that bind CPU kernels without a backend.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace ecmv::tests {
 
-// Kernels of CPUs ask it for nothing but the device.
+// CPU kernels ask it only for the device.
 class CpuPlace final : public backends::Place {
  public:
   const backends::DeviceInfo& device() const override { return device_; }
@@ -29,7 +29,7 @@ inline backends::BoundKernel bind_on_cpu(const backends::Kernel& kernel, const b
   const backends::Layer layer{.matrix = &matrix, .y = nullptr, .v = nullptr, .scale = 0};
   return kernel.bind(policy, {&layer, 1}, batch, place);
 }
-// With its first policy.
+// Binds a kernel with its first policy.
 inline backends::BoundKernel bind_on_cpu(const backends::Kernel& kernel, const backends::CompressedView& matrix,
                                          int batch = 1) {
   return bind_on_cpu(kernel, kernel.policies[0], matrix, batch);

@@ -1,4 +1,4 @@
-// Tensors of GGUF blocks, and the numbers that they stand for, reckoned here by the format's description alone.
+// Tensors of GGUF blocks with their numbers, computed here from the format's description alone.
 #pragma once
 
 #include <array>

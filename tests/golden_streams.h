@@ -29,8 +29,8 @@ inline bool takes_f8_alone(const codecs::CodecEntry& entry) {
   return takes(f8_matrix({32, 512})) && !takes(bf16_matrix({32, 512})) && !takes(gaussian_matrix({32, 512}, 4));
 }
 
-// The matrices whose whole streams are kept, with the codec's default settings: of int8, of bf16, or both, else of f8,
-// else of three values; of all three types where the codec does not just take elements of any type.
+// The matrices with golden streams, for the codec's default settings: of int8, of bf16, or both, else of f8, else of
+// three values; of all three types if the codec does more than take elements of any type.
 inline std::vector<datasets::Matrix> golden_matrices(const codecs::CodecEntry& entry) {
   const auto takes = [&](const datasets::Matrix& matrix) {
     return entry.codec->refuses(matrix.view(), codecs::default_settings(*entry.codec)).empty();

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Counts the functions that the templates of each codec's kernels have become, and fails above a bound. The bounds keep
-# the build quick: template arguments multiply, and each combination is compiled for every instruction set. Only
-# functions of the codec's own namespace count; inlined code shows in the size.
+# Counts the functions that each codec's kernel templates compile to, and fails above a bound. The bounds keep the build
+# quick: template arguments multiply, and each combination is compiled for every instruction set. Only functions of the
+# codec's own namespace count; inlined code shows in the size.
 #   tests/instantiations.sh [build]
 set -u -o pipefail
 build=${1:-build}
@@ -9,9 +9,9 @@ codecs=$(dirname "$0")/../codecs
 objects=$build/codecs/CMakeFiles/ecmv_codecs.dir
 gpu_objects=$build/backends/emulator/CMakeFiles/ecmv_emulator.dir/__/__/codecs
 
-# The rule: a template argument is one that the inner loop must know, and a combination is compiled where a published
-# record shows that somebody gains by it. Every other code that the encoder may choose has one kernel a product, or is
-# refused with a sentence. Bounds only go down.
+# The rule: only values that the inner loop must know are template arguments, and a combination is compiled only if a
+# published record shows a gain. Every other code that the encoder may choose has one kernel a product, or is refused
+# with a sentence. Bounds only go down.
 most_cpu=80   # cpu.cpp
 most_simd=330 # simd.cpp, all instruction sets together
 most_gpu=430  # all *.cu of a codec, for one backend

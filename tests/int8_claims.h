@@ -1,5 +1,5 @@
-// What the tests of single codecs for int8 elements share: elements, settings and decoding in one call each, and claims
-// that several codecs make: all kernels agree with the elements, wrong bits are noticed, the original's files are kept.
+// Shared by tests of single codecs for int8 elements: elements, settings and decoding in one call each, and common
+// claims: all kernels agree with the elements, wrong bits are noticed, the original's files are kept.
 #pragma once
 
 #include <hwy/aligned_allocator.h>
@@ -124,8 +124,8 @@ inline std::vector<uint64_t> section_hashes(const backends::CompressedMatrix& co
   return hashes;
 }
 
-// The reference throws, or at most `most_wrong` elements are wrong: after swapped symbols of equal probability the
-// states are right again, and a bit of padding changes nothing.
+// The reference throws, or at most `most_wrong` elements are wrong. (After swapped symbols of equal probability the
+// states are right again, and a bit of padding changes nothing.)
 inline void claim_wrong_bits_are_noticed(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, int section,
                                          int64_t most_wrong) {
   backends::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), {});

@@ -1,6 +1,6 @@
-// What the generic conformance tests cannot know of codecs that store a library's blocks with one index
-// (modelling/library_blocks.h): their size on elements without repetitions, that blocks decode by themselves in a
-// scratch of the promised size, and what damage they must notice. One claim a function; each codec's test.cpp names its
+// Claims that the generic conformance tests cannot make about codecs that store a library's blocks with one index
+// (modelling/library_blocks.h): their size on elements without repetitions, blocks that decode by themselves in a
+// scratch of the promised size, and damage that must be noticed. One claim a function; each codec's test.cpp gives its
 // numbers.
 #pragma once
 
@@ -98,7 +98,7 @@ inline void claim_damage_is_noticed(const codecs::CodecEntry& entry) {
   CHECK_THROWS_AS(decode_whole(entry, shorter), codecs::MalformedStream);
 }
 
-// All three; `settings` are what blocks are decoded alone with.
+// All three claims; blocks are decoded alone with `settings`.
 inline void claim_library_codec(std::string_view id, double least_bits, double most_bits,
                                 const std::vector<GivenSettings>& settings) {
   const codecs::CodecEntry& entry = *codecs::find_codec(id);

@@ -1,5 +1,5 @@
-// What tests of memory compression codecs share: blocks with known sizes, the stored bits of a block, and the claim
-// that every kind of block comes back, whatever the elements' type and wherever the matrix ends.
+// Shared by tests of memory compression codecs: blocks with known sizes, the stored bits of a block, and the claim that
+// every kind of block comes back, whatever the elements' type and wherever the matrix ends.
 #pragma once
 
 #include <bit>
@@ -86,7 +86,7 @@ inline backends::Settings block_settings_of(std::string_view codec, const GivenS
   return settings;
 }
 
-// Bits of every block under an accounting. A block size of 64 or 128 is given by the settings.
+// Bits of every block under an accounting. The settings may give a block size of 64 or 128.
 inline std::vector<uint32_t> block_bits(std::string_view codec, const Bytes& bytes, const GivenSettings& given = {},
                                         std::string_view accounting = "stream") {
   const datasets::Matrix matrix = byte_matrix(bytes);
@@ -97,7 +97,7 @@ inline std::vector<uint32_t> block_bits(std::string_view codec, const Bytes& byt
   return {};
 }
 
-// Bits of known_blocks() by name, under the accounting that counts what is stored.
+// Bits of known_blocks() by name, under the accounting of stored bits.
 using KnownBits = std::map<std::string, uint32_t>;
 inline void claim_known_bits(std::string_view codec, const KnownBits& expected) {
   for (const auto& [name, size] : expected) {
@@ -132,14 +132,15 @@ inline std::string bits(std::string_view text) {
     if (c == '0' || c == '1') out += c;
   return out;
 }
-// A number as that many bits.
+// A number in `count` bits.
 inline std::string field(uint64_t value, int count) {
   std::string out;
   while (count-- > 0) out += value >> count & 1 ? '1' : '0';
   return out;
 }
 
-// One block of `bytes` bytes of each kind in turn: what memory holds, and values at the borders of the codes' ranges.
+// A block of `bytes` bytes of the given kind: typical content of memory, and values at the borders of the codes'
+// ranges.
 inline Bytes awkward_block(int kind, size_t bytes, Random& random) {
   std::vector<uint32_t> words(bytes / 4);
   const uint32_t near = static_cast<uint32_t>(random.next());
@@ -188,7 +189,7 @@ inline void claim_blocks_round_trip(std::string_view id) {
     entry.codec->decode(compressed.view(), decoded);
     INFO(id << " [" << settings.to_string() << "] " << matrix.elements.size() << " bytes");
     CHECK(decoded == matrix.elements);
-    // What is stored is what is counted.
+    // The counts equal the stored sizes.
     const codecs::BlockSizes sizes = entry.codec->block_sizes(matrix.view(), settings).front();
     int64_t bits = 0;
     for (const uint32_t block : sizes.bits) bits += block;

@@ -1,4 +1,4 @@
-// Processes of a test, by /proc.
+// Processes of a test, from /proc.
 #pragma once
 
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 namespace ecmv::tests {
 
-// Processes whose parent this is, by number.
+// Child processes of `parent`.
 inline std::set<pid_t> children_of(pid_t parent) {
   std::set<pid_t> children;
   std::error_code ignored;
@@ -23,7 +23,7 @@ inline std::set<pid_t> children_of(pid_t parent) {
   return children;
 }
 
-// A process that nobody has waited for yet is over, too.
+// A zombie does not count as alive.
 inline bool lives(pid_t process) {
   const std::string stat = text_of("/proc/" + std::to_string(process) + "/stat");
   const size_t end = stat.rfind(')');

@@ -1,4 +1,4 @@
-// What both layouts of the quad coder (codecs/modelling/quad_ans) claim; each codec's test.cpp names its shapes.
+// Claims of both layouts of the quad coder (codecs/modelling/quad_ans); each codec's test.cpp gives its shapes.
 #pragma once
 
 #include "codecs/modelling/quad_ans/quad_ans.h"
@@ -42,7 +42,7 @@ inline void claim_at_most_128_values(const codecs::CodecEntry& entry, datasets::
   CHECK(entry.codec->refuses(matrix_of(129).view(), {}).find("128 distinct values") != std::string::npos);
 }
 
-// Also from the elements alone. `other` is the file of the other layout.
+// Also checks files made from the elements alone. `other` is the file of the other layout.
 inline void claim_files_of_the_original(const codecs::CodecEntry& entry, const char* name, const char* other) {
   const std::filesystem::path folder = ECMV_SOURCE_DIR "/../shared/data/matvans";
   codecs::ChainFile chain = claim_original_file(entry, name, "d256_h4_uncompressed.safetensors",

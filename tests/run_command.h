@@ -42,7 +42,7 @@ class Command {
     return code;
   }
   pid_t start(const std::vector<std::string>& arguments) {
-    std::fflush(nullptr);  // or the child writes what is in the buffers once more
+    std::fflush(nullptr);  // or the child writes the buffers' content once more
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child > 0) return child;

@@ -1,5 +1,5 @@
-// The matrices that every codec and kernel has to survive: degenerate shapes, lengths around lane counts and blocks,
-// and the distributions that break models. Deterministic, small enough for every kernel x tuning x instruction set.
+// Matrices for every codec and kernel: degenerate shapes, lengths around lane counts and blocks, and the distributions
+// that break models. Deterministic, and small enough for every kernel x policy x instruction set.
 #pragma once
 
 #include <bit>
@@ -121,7 +121,7 @@ inline datasets::Matrix f8_matrix(datasets::Shape shape, double sigma = 100, uin
                            [&](int64_t) { return datasets::nearest_f8_e4m3(sigma * random.normal()); });
 }
 
-// -1, 0 and 1, a half of them 0 and with long runs of it; or only 0 and 1.
+// -1, 0 and 1, half of them 0, with long runs of 0; or only 0 and 1.
 inline datasets::Matrix ternary_matrix(datasets::Shape shape, bool binary = false) {
   Random random{9};
   return make_matrix(binary ? "binary" : "ternary", shape, [&](int64_t i) {

@@ -1,5 +1,5 @@
-// Which settings of a codec are tested: the defaults, then each setting alone at every listed value, or at its least,
-// its greatest and some middle values.
+// The tested settings of a codec: the defaults, then each setting alone at every listed value, or at its least, its
+// greatest and some middle values.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ inline std::vector<backends::Settings> settings_to_test(const codecs::Codec& cod
     for (const std::string& value : listed) add(info.name, value);
     if (!listed.empty()) continue;
     add(info.name, std::to_string(info.min));
-    // Powers of two are where lane counts live; of narrow ranges every value is tried.
+    // Lane counts are powers of two; narrow ranges are tried completely.
     for (int64_t value = 1; value < info.max; value *= 2)
       if (value > info.min) add(info.name, std::to_string(value));
     if (info.max - info.min <= 8)

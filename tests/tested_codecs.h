@@ -1,7 +1,6 @@
-// The codecs under test: those of the build or, where ECMV_CODEC_PATH names shared objects, the codecs of these
-// instead. So the claims about all codecs can be held against one from outside: ECMV_CODEC_PATH=libx.so
-// build/test_conformance. ECMV_TEST_CODEC=id names one of the build. Codecs whose library or device is not here are
-// left out, unless they are named so.
+// The codecs under test: the build's or, if ECMV_CODEC_PATH names shared objects, only theirs. So a codec from outside
+// can be held to the claims about all codecs: ECMV_CODEC_PATH=libx.so build/test_conformance. ECMV_TEST_CODEC=id
+// selects one of the build. Codecs whose library or device is missing are left out, unless they are selected so.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-// Small weight files as other programs write them: GGUF, ONNX, safetensors and npy, each part under the test's control.
+// Writes small weight files as other programs do: GGUF, ONNX, safetensors and npy, each part under the test's control.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct GgufFile {
   std::vector<std::string> pairs;  // key, type and value of each
   uint64_t alignment = 32;
   uint32_t version = 3;
-  std::vector<uint64_t> offsets = {};  // of the tensors, where they are not to be the right ones
+  std::vector<uint64_t> offsets = {};  // of the tensors, if they shall be wrong
 
   std::string bytes() const {
     std::string infos, data;
@@ -56,7 +56,7 @@ struct GgufFile {
   }
 };
 
-// A block of 32 elements: an f16 scale, a minimum where there is one, and the numbers.
+// A block of 32 elements: an f16 scale, a minimum if the type has one, and the numbers.
 inline std::string q8_block(uint16_t scale, const std::vector<int>& numbers) {
   std::string block = little(scale, 2);
   for (const int number : numbers) block += static_cast<char>(number);

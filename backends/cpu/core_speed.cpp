@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kDependent = 6'000, kIndependent = 5'000;  // turns of a loop: several microseconds each
 
-// The empty statements keep the compiler from folding operations or making vectors of them.
+// The empty statements keep the compiler from folding or vectorising the operations.
 uint64_t run_dependent(uint64_t x) {
   for (int i = 0; i < kDependent; ++i) {
     x = x * 0x9E3779B97F4A7C15u + 1;
@@ -81,8 +81,8 @@ std::vector<int> allowed_cores() {
   return cores;
 }
 
-// A thread a core, bound to it unless a quota allows fewer cores than there are; who may not have as many threads reads
-// one core.
+// One thread for each core, bound to it unless a quota allows fewer cores than there are. If the system gives too few
+// threads, one core is read.
 std::shared_ptr<Crew> crew_for(const std::vector<int>& cores) try {
   const int available = Crew::available_cores();
   return static_cast<int>(cores.size()) == available ? Crew::of(available, cores) : Crew::of(available);
@@ -96,7 +96,7 @@ std::optional<double> first_number(const std::filesystem::path& path) {
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
-// MHz of each processor in /proc/cpuinfo, in its order.
+// MHz of each processor, in the order of /proc/cpuinfo.
 std::vector<double> told_mhz(const std::filesystem::path& path) {
   std::vector<double> all;
   std::ifstream file(path);
@@ -105,7 +105,7 @@ std::vector<double> told_mhz(const std::filesystem::path& path) {
   return all;
 }
 
-// NaN is no number to compare with.
+// The lower number; NaN only if both are.
 double lower_of(double a, double b) { return std::isnan(a) ? b : std::isnan(b) ? a : std::min(a, b); }
 
 }  // namespace

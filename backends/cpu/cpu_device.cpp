@@ -54,7 +54,7 @@ class CpuMatrix final : public UploadedMatrix {
 
 class CpuDevice final : public Device {
  public:
-  // `target`: Highway's bit of the instruction set, 0 for the scalar backend.
+  // `target` is Highway's bit of the instruction set, 0 for the scalar backend.
   CpuDevice(DeviceInfo info, DenseProducts dense, int64_t target, std::vector<int> cores)
       : info_(std::move(info)), dense_(dense), target_(target), cores_(std::move(cores)) {}
   const DeviceInfo& info() const override { return info_; }
@@ -67,7 +67,7 @@ class CpuDevice final : public Device {
   }
   std::unique_ptr<Executor> executor(bool /*graph*/) override { return make_executor(info_, dense_, target_, cores_); }
 
-  // Every thread reads one contiguous part; the fastest of the methods is the machine's read bandwidth.
+  // Every thread reads one contiguous part. The fastest method gives the machine's read bandwidth.
   std::vector<double> time_reads(int64_t bytes, int repetitions) override {
     select();
     GuardedBuffer buffer(bytes);
@@ -128,7 +128,7 @@ std::vector<DeviceInfo> simd_devices() {
   select_target(0);
   const int64_t supported = hwy::SupportedTargets();
   std::vector<DeviceInfo> devices;
-  // Highway numbers better instruction sets of a family with lower bits.
+  // In a family of instruction sets Highway gives the better ones lower bits.
   for (int bit = 0; bit < 63; ++bit) {
     const int64_t target = int64_t{1} << bit;
     if ((HWY_TARGETS & target) == 0) continue;

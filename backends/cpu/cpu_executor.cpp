@@ -19,8 +19,8 @@
 namespace ecmv::backends::cpu {
 namespace {
 
-// Decoded bytes that an unfused product holds before it multiplies them: a quarter of a typical L2, so that the tile is
-// still there; never less than one block.
+// Decoded bytes of an unfused product before it multiplies them: a quarter of a typical L2, so that the tile is still
+// cached; never less than one block.
 constexpr int64_t kTileBytes = int64_t{256} << 10;
 
 class CpuBuffer final : public Buffer {
@@ -46,8 +46,8 @@ class CpuBuffer final : public Buffer {
   GuardedBuffer buffer_;
 };
 
-// Decodes tile after tile of the call's rows to the scratch and multiplies each while it is in a near cache. The tile
-// lies past the decoder's own scratch, so that what a decoder writes past the tile is in the guard zone.
+// Decodes the call's rows tile by tile to the scratch and multiplies each tile while a near cache holds it. The tile
+// lies past the decoder's own scratch, so a decoder that writes past the tile hits the guard zone.
 struct UnfusedProduct {
   const BoundKernel* decode;
   DenseProducts dense;
@@ -71,7 +71,7 @@ struct UnfusedMatvec : UnfusedProduct {
     });
   }
 };
-// Float products: more than a few tokens are packed once a call, into the scratch after the tile.
+// Float products. A batch of more than a few tokens is packed once a call, into the scratch after the tile.
 struct UnfusedFloats : UnfusedProduct {
   PanelForm form;
   int batch;
@@ -111,7 +111,7 @@ float scale_number(datasets::ScaleType type, const std::byte* stored, int64_t in
 }
 
 // Elements with scales of groups of columns: a decoded tile becomes float32 numbers in a second tile after it. They are
-// exact, so the product rounds as ever.
+// exact, so the product rounds as any other.
 struct UnfusedScaledMatmul : UnfusedFloats {
   datasets::ScaleType scale_type;
   const std::byte* stored;
@@ -191,8 +191,8 @@ class CpuExecutor final : public Executor {
   void run(std::span<const Step> steps) override { time(steps); }
   void enqueue(std::span<const Step> steps) override { time(steps); }
 
-  // From the moment when all threads are there to the moment when all are done: how soon the system lets a thread begin
-  // says nothing about a product.
+  // The clock runs from the moment when all threads have started to the moment when all are done: how soon the system
+  // starts a thread says nothing about a product.
   double time(std::span<const Step> steps) override {
     select();
     fault_ = nullptr;
@@ -201,7 +201,7 @@ class CpuExecutor final : public Executor {
       crew_->barrier();
       if (thread == 0) start_ = std::chrono::steady_clock::now();
       for (size_t i = 0; i < steps.size(); ++i) {
-        // Rows are requantised and scaled by the thread that has just computed them; fills are apart.
+        // The thread that computed rows requantises and scales them, without a barrier; fills touch other memory.
         if (i > 0 && !std::holds_alternative<Requantise>(steps[i]) && !std::holds_alternative<ScaleRows>(steps[i]) &&
             !std::holds_alternative<Fill>(steps[i]))
           crew_->barrier();
@@ -267,7 +267,7 @@ class CpuExecutor final : public Executor {
     start_ = std::chrono::steady_clock::now();
   }
 
-  // Each thread its part, so that lines stay in the caches of those who write them.
+  // Each thread fills its part, so that lines stay in the cache of the core that writes them.
   void carry_out(const Fill& step, int thread) const {
     const int64_t unit = step.stride > 0 ? step.stride : kMarkBytes;
     const Rows part = rows_of_worker(step.bytes, unit, thread, crew_->threads());
@@ -299,7 +299,7 @@ void select_target(int64_t target) {
   if (target == selected) return;
   selected = target;
   hwy::SetSupportedTargetsForTest(target);
-  // Done here, before threads run: the first dispatch of a thread would otherwise choose anew.
+  // Choose here, before threads run: the first dispatch of a thread would otherwise choose anew.
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 

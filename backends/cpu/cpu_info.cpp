@@ -1,4 +1,4 @@
-// Linux's text files instead of a topology library: four numbers and a name are all that records need.
+// Reads Linux's text files instead of using a topology library: records need four numbers and a name.
 #include "backends/cpu/cpu_info.h"
 
 #include <unistd.h>
@@ -53,7 +53,7 @@ DeviceInfo describe_cpu() {
     if (level == "2") info.l2_bytes = bytes;
     if (bytes > info.llc_bytes) info.llc_bytes = bytes;
   }
-  // Containers without /sys: the C library asks the CPU itself where it knows how (x86).
+  // In containers without /sys the C library asks the CPU itself, where it can (x86).
   const auto or_asked = [](int64_t& bytes, int name) {
     if (bytes == 0) bytes = std::max<int64_t>(0, sysconf(name));
   };
@@ -66,7 +66,7 @@ DeviceInfo describe_cpu() {
 }
 
 double cpu_quota_cores() {
-  // Version 2: "max 100000" or "200000 100000" in the process's group and all above it; the smallest holds.
+  // Version 2: "max 100000" or "200000 100000" in the process's group and all above it. The smallest quota applies.
   double least = 0;
   const auto take = [&](double quota, double period) {
     if (quota > 0 && period > 0 && (least == 0 || quota / period < least)) least = quota / period;

@@ -26,7 +26,7 @@ cpu_set_t set_of(const std::vector<int>& cores) {
   return set;
 }
 
-// The calling thread on a core of its own, for a while.
+// Binds the calling thread to a core while it lives.
 class Bound {
  public:
   explicit Bound(const std::vector<int>& cores) {

@@ -1,5 +1,5 @@
-// A block is [zone 4096][data][zone 4096], the data aligned to 64 bytes (2 MiB pages for large ones); with fences
-// [no access 4096][zone 4096 and more][data][zone, less than 64][no access 4096].
+// A block is [zone 4096][data][zone 4096], with the data aligned to 64 bytes (to 2 MiB pages if large). With fences it
+// is [no access 4096][zone 4096 and more][data][zone, less than 64][no access 4096].
 #include "backends/cpu/guarded_buffer.h"
 
 #include <sys/mman.h>
@@ -28,7 +28,7 @@ constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 
 std::atomic<bool> fences = false;
 
-// What zones hold: no pattern that a kernel could write by chance, and another one in the next process.
+// The content of zones differs from process to process, so no kernel writes it by chance.
 const std::byte* zone_pattern() {
   static const auto pattern = [] {
     std::array<std::byte, 2 * kPageBytes> bytes;

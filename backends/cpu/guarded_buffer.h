@@ -1,6 +1,6 @@
-// GuardedBuffer: 64-byte aligned host memory between two guard zones of a page each, whose bytes are different in every
-// process. A kernel that writes outside its buffers changes them; under AddressSanitizer the zones are poisoned, so
-// that reading them is caught too. With fences, reading is caught without it.
+// GuardedBuffer: 64-byte aligned host memory between two guard zones of a page each. A kernel that writes outside its
+// buffers changes the zones, whose bytes differ in every process. AddressSanitizer also catches reads, since the zones
+// are poisoned; fences catch them without it.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,9 @@ class GuardedBuffer {
   GuardedBuffer(GuardedBuffer&& other) noexcept { *this = std::move(other); }
   GuardedBuffer& operator=(GuardedBuffer&& other) noexcept;
   ~GuardedBuffer();
-  // Buffers made from now on end, up to the next multiple of 64 bytes, where memory ends that may be read or written,
-  // and another such page lies before their front zone: touching either raises SIGSEGV. Slower to make.
+  // With fences, accessible memory ends with the buffer, rounded up to a multiple of 64 bytes, and a page without
+  // access also lies before the front zone: touching either raises SIGSEGV. It holds for buffers made from now on. They
+  // are slower to make.
   static void fence(bool on);
 
   std::byte* data() const { return data_; }

@@ -32,7 +32,7 @@ void read_stat(HostLoad& load) {
   load.stolen_s = stolen * tick;
 }
 
-// Counts the threads that live: the waits of one that has ended are forgotten.
+// Counts living threads only: the waits of a thread that has ended are forgotten.
 double waiting_seconds() {
   std::error_code failure;
   double nanoseconds = 0;

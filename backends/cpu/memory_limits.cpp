@@ -1,4 +1,4 @@
-// See memory_limits.h. Linux's text files.
+// See memory_limits.h. Reads Linux's text files.
 #include "backends/cpu/memory_limits.h"
 
 #include <sys/resource.h>
@@ -18,14 +18,14 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 
-// The number at the beginning of a text; kNone where there is none ("max") or where it does not fit.
+// The number at the start of a text; kNone if there is none ("max") or it does not fit.
 int64_t number_of(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && value >= 0 ? value : kNone;
 }
 
-// What a file says, in whole or after this key and blanks.
+// The number in a file, or the one after this key and blanks.
 int64_t number_in(const fs::path& path, std::string_view key = "") {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -43,7 +43,8 @@ struct Version {
 constexpr Version kV1 = {{"memory.limit_in_bytes", ""}, "memory.usage_in_bytes", "total_inactive_file "};
 constexpr Version kV2 = {{"memory.max", "memory.high"}, "memory.current", "inactive_file "};
 
-// The memory left below the limits of one group. Cached files that nobody uses are given back when memory is wanted.
+// The memory left below the limits of one group. Unused cached files count as free: the system gives them back when
+// memory is wanted.
 int64_t left_in(const fs::path& folder, const Version& version) {
   int64_t limit = kNone;
   for (const std::string_view name : version.limits)
@@ -54,8 +55,8 @@ int64_t left_in(const fs::path& folder, const Version& version) {
   return std::max<int64_t>(0, limit - std::max<int64_t>(0, usage - (cache == kNone ? 0 : cache)));
 }
 
-// What the group and all that contain it leave. In a container the path may be the host's, of which
-// only the last step leads to something.
+// The memory that the group and all groups around it leave. In a container the path may be the host's; then only its
+// last step exists.
 int64_t left_in_groups(const fs::path& mount, fs::path group, const Version& version) {
   int64_t left = kNone;
   for (group = group.relative_path();; group = group.parent_path()) {
@@ -64,7 +65,7 @@ int64_t left_in_groups(const fs::path& mount, fs::path group, const Version& ver
   }
 }
 
-// Lines are "hierarchy:controllers:path"; of v2 without controllers.
+// Lines are "hierarchy:controllers:path"; lines of v2 have no controllers.
 int64_t left_by_control_groups(const fs::path& root) {
   const fs::path mounts = root / "sys/fs/cgroup";
   std::ifstream file(root / "proc/self/cgroup");

@@ -30,8 +30,8 @@ void* wait_until_over(void* argument) {
   return nullptr;
 }
 
-// How many threads, at most so many and this one among them, can live at once. The runtime ends the process where it
-// cannot create a thread, so it is tried before; what has once been possible is believed.
+// How many threads, at most `threads` and this one included, can live at once. The OpenMP runtime ends the process
+// where it cannot create a thread, so we try it first. A number that once worked is not tried again.
 int creatable_threads(int threads, int& error) {
   static std::atomic<int> proven = 1;
   if (threads <= proven) return threads;
@@ -59,7 +59,7 @@ int creatable_threads(int threads, int& error) {
 }  // namespace
 
 void Team::run(const std::function<void(int, int)>& body) const {
-  // Without this the runtime may hand out fewer threads than asked for.
+  // Otherwise the runtime may give fewer threads than asked for.
   omp_set_dynamic(0);
   std::exception_ptr fault;
   std::mutex mutex;
@@ -93,7 +93,7 @@ std::string Team::why_not(int threads) {
 std::vector<int> Team::cores_of(int thread, int threads) {
   const int places = omp_get_num_places();
   if (omp_get_proc_bind() == omp_proc_bind_false || places == 0) return {};
-  // Close together while there are places enough, spread over all of them where the bind says so.
+  // With enough places threads lie close together; OMP_PROC_BIND=spread spreads them over all places.
   const bool spread = omp_get_proc_bind() == omp_proc_bind_spread;
   const int place = threads > places || spread ? static_cast<int>(int64_t{thread} * places / threads) : thread;
   std::vector<int> cores(static_cast<size_t>(omp_get_place_num_procs(place)));

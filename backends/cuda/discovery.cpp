@@ -1,5 +1,5 @@
-// NVIDIA devices as CUDA's runtime lists them. The runtime is linked statically and finds the driver by itself, so
-// without a driver there is an error and nothing else.
+// NVIDIA devices as CUDA's runtime lists them. The runtime is linked statically and finds the driver by itself; without
+// a driver it returns an error.
 #include "backends/gpu/host/discovery.h"
 
 #include "backends/cuda/nvml.h"
@@ -26,7 +26,7 @@ DeviceInfo describe(int index) {
   info.simd_target = "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
   info.wave_size = properties.warpSize;
   info.compute_units = properties.multiProcessorCount;
-  info.l1d_bytes = static_cast<int64_t>(properties.sharedMemPerMultiprocessor);  // one memory serves as both
+  info.l1d_bytes = static_cast<int64_t>(properties.sharedMemPerMultiprocessor);  // the same memory serves as both
   info.llc_bytes = info.l2_bytes = properties.l2CacheSize;
   info.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
   info.shared_bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, index);

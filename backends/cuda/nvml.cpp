@@ -1,5 +1,5 @@
-// The library is opened at run time: it comes with the driver, not with the toolkit. Its C interface is stable; the few
-// types used here are plain numbers.
+// Opened at run time, since the library comes with the driver and not with the toolkit. Its C interface is stable; the
+// few types used here are plain numbers.
 #include "backends/cuda/nvml.h"
 
 #include "backends/plugins/installed_library.h"
@@ -46,7 +46,7 @@ const Library& library() {
 
 constexpr int kClockOfUnits = 1, kClockOfMemory = 2, kSensorOfChip = 0;
 constexpr int kMoreThanAskedFor =
-    7;  // NVML_ERROR_INSUFFICIENT_SIZE: with room for none, the answer when there are some
+    7;  // NVML_ERROR_INSUFFICIENT_SIZE: the answer to a call with room for none, if there are some
 
 struct Reason {
   unsigned long long bit;
@@ -92,7 +92,7 @@ DeviceState read_nvml(const char* bus_id) {
 }
 
 std::string nvml_link(const char* one, const char* other) {
-  constexpr int kByNvlink = 2, kWrites = 1;  // questions about two devices; the answer is 0 where they can
+  constexpr int kByNvlink = 2, kWrites = 1;  // questions about two devices; 0 means yes
   constexpr unsigned kMostLinks = 36;
   const Library& library = cuda::library();
   Handle first = nullptr, second = nullptr;

@@ -1,6 +1,6 @@
 # cmake -DNVCC=... -DROOT=... -DARCHITECTURES=75-real,90a-real -DSOURCES=a.cu,b.cu -P resources.cmake: compiles the
-# sources for each architecture and prints a line a kernel with registers, stack, spilled bytes, and how many waves of
-# 32 the registers leave room for on a multiprocessor. What the assembler says is all that is needed: no device.
+# sources for each architecture and prints a line a kernel with registers, stack, spilled bytes, and the number of waves
+# of 32 that the registers allow on a multiprocessor. It needs the assembler's output and no device.
 find_program(FILT c++filt)
 string(REPLACE "," ";" architectures "${ARCHITECTURES}")
 string(REPLACE "," ";" sources "${SOURCES}")
@@ -28,7 +28,7 @@ foreach(source IN LISTS sources)
         set(memory "stack ${CMAKE_MATCH_1}  spill stores ${CMAKE_MATCH_2}  spill loads ${CMAKE_MATCH_3}")
       elseif(line MATCHES "Used ([0-9]+) registers")
         set(registers ${CMAKE_MATCH_1})
-        # 65536 registers a multiprocessor, given out to waves in units of 256.
+        # A multiprocessor has 65536 registers and allocates them to waves in units of 256.
         math(EXPR waves "65536 / ((${registers} * 32 + 255) / 256 * 256)")
         set(most 64)
         if(architecture STREQUAL "75")

@@ -1,6 +1,6 @@
-// See block_runner.h. Per lane there are two slots: `operand`, written on arrival, and the group's copy in `met`, taken
-// when the group is complete. A complete group runs on in the next step, in which every lane reads `met` before anyone
-// can complete the next collective, so one switch a collective is enough.
+// See block_runner.h. Each lane has two slots: `operand`, written on arrival, and `met`, the group's copy, taken when
+// the group is complete. A complete group goes on in the next step, in which every lane reads `met` before anyone can
+// complete the next collective. So one switch a collective is enough.
 #include "backends/emulator/block_runner.h"
 
 #include <boost/context/fiber.hpp>
@@ -35,15 +35,15 @@ bool same_place(const Collective& a, const Collective& b) {
 }
 
 std::string describe(const Collective& place) {
-  // The path from the repository's root says enough.
+  // Shorten the path to the part from the repository's root on.
   const char* file = place.file;
   for (const char* room : {"/codecs/", "/backends/", "/tests/"})
     if (const char* found = std::strstr(place.file, room)) file = found + 1;
   return std::string(place.operation) + " (" + file + ":" + std::to_string(place.line) + ")";
 }
 
-// After this many rounds over all blocks in which lanes only paused, they are taken to be deadlocked. A lane that looks
-// at one word after another pauses once for each that is not there yet.
+// After this many rounds over all blocks in which lanes only paused, they count as deadlocked. A lane that looks at one
+// word after another pauses once for each that is missing.
 constexpr int kMostIdleRounds = 10000;
 
 enum class State : uint8_t { ready, paused, meeting, finished };
@@ -54,7 +54,7 @@ struct QueuedCopy {
   int bytes, group;
 };
 
-// The bytes under way to one place in one phase.
+// The bytes on their way to one place in one phase.
 struct BulkPhase {
   std::vector<QueuedCopy> copies;
   int expected = -1, asked = 0;  // bytes
@@ -69,7 +69,7 @@ struct Lane {
   int copy_group = 0;
 };
 
-// Kept from launch to launch: a launch of 1024 lanes would spend its time in the allocator otherwise.
+// Stacks are kept from launch to launch, or a launch of 1024 lanes would spend its time in the allocator.
 context::pooled_fixedsize_stack& stacks() {
   thread_local context::pooled_fixedsize_stack pool(kStackBytes);
   return pool;
@@ -98,7 +98,7 @@ class SharedMemory {
 
   std::byte* data() const { return data_; }
   void begin() {
-    // Neither zero nor what the block before left: reading before writing shows.
+    // The garbage is neither zero nor left from the block before, so reading before writing shows.
     std::memset(all_.data(), kGarbage, all_.size());
     std::fill(in_flight_.begin(), in_flight_.end(), uint8_t{0});
     name_range(data_, bytes_, "shared memory", in_flight_.data());
@@ -114,7 +114,7 @@ class SharedMemory {
     if (named_) forget_range(data_);
     named_ = false;
   }
-  // Counts asynchronous copies to it: `change` is 1 when one begins, -1 when a lane has waited for it.
+  // Counts asynchronous copies to these bytes: `change` is 1 when one begins, -1 when a lane has waited for it.
   void count_in_flight(const std::byte* to, int bytes, int change) {
     for (int64_t word = (to - data_) / 4; word < (to - data_ + bytes) / 4; ++word)
       in_flight_[static_cast<size_t>(word)] = static_cast<uint8_t>(in_flight_[static_cast<size_t>(word)] + change);
@@ -181,7 +181,7 @@ class Block {
   SharedMemory& shared() { return shared_; }
   const Cluster& cluster() const { return cluster_; }
 
-  // The barrier of a cluster, whose lanes come to all barriers as often.
+  // The barrier of a cluster. All lanes must reach it equally often.
   void meet_cluster() {
     const int64_t lanes = int64_t{grid_.threads} * grid_.cluster, goes_on = (cluster_.arrived++ / lanes + 1) * lanes;
     while (cluster_.arrived < goes_on) pause();
@@ -203,7 +203,7 @@ class Block {
     lanes_[current_].state = State::paused;
     scheduler_ = std::move(scheduler_).resume();
   }
-  // Time passes elsewhere. The lanes of a block that all wait sleep once a round.
+  // The lane waits for another process. If all lanes of a block wait, they sleep once a round.
   void pause_for_peers() {
     progress_ = true;
     if (current_ == 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -327,7 +327,7 @@ class Block {
     for (int t = 0; t < threads; ++t) lanes_[t].state = State::ready;
   }
 
-  // Says where the lanes [begin, end) are, some of which wait in vain.
+  // Reports where the lanes [begin, end) are when some of them wait in vain.
   [[noreturn]] void report(int begin, int end) const {
     std::string sentence = "Divergent collective in block " + std::to_string(index_) + ":";
     for (int t = begin; t < end;) {
@@ -361,7 +361,7 @@ class Block {
   bool finished_ = true, progress_ = false;
 };
 
-// Runs these blocks, which have begun, in turn until all have finished.
+// Runs these blocks in turn until all have finished. They have begun already.
 void run_blocks(const std::vector<std::unique_ptr<Block>>& blocks, bool reversed) {
   const auto finished = [](const auto& block) { return block->finished(); };
   for (int idle = 0; !std::all_of(blocks.begin(), blocks.end(), finished);) {

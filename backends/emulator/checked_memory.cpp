@@ -1,5 +1,4 @@
-// See checked_memory.h. Ranges never overlap, so the last one that begins at or before an address is the only
-// candidate.
+// See checked_memory.h. Ranges never overlap, so only the last one that begins at or before an address can hold it.
 #include "backends/emulator/checked_memory.h"
 
 #include <map>

@@ -1,4 +1,4 @@
-// Which bytes of the host are whose device memory, and a pointer that refuses to leave its buffer.
+// Records which bytes of the host are whose device memory; its pointer refuses to leave its buffer.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ struct MemoryRange {
   const std::byte* begin = nullptr;
   int64_t bytes = 0;
   std::string name;
-  // Shared memory: for each 4 bytes the asynchronous copies to them that no lane has waited for; nullptr elsewhere.
+  // Shared memory: for each 4 bytes, the number of asynchronous copies that no lane has waited for; nullptr elsewhere.
   const uint8_t* in_flight = nullptr;
 };
 
-// The bytes [data, data + bytes) may be accessed from now on, under this name in reports; and no longer.
+// Allows accesses to [data, data + bytes) from now on, under this name in reports; forget_range() forbids them again.
 void name_range(const std::byte* data, int64_t bytes, const std::string& name, const uint8_t* in_flight = nullptr);
 void forget_range(const std::byte* data);
 // The range that holds `address` or ends there; nullptr: not allocated.

@@ -1,4 +1,4 @@
-// The emulator's two devices: waves of 32 and of 64 lanes. Everything else is like a small GPU.
+// The emulator's two devices, with waves of 32 and of 64 lanes. Otherwise they are like a small GPU.
 #include "backends/gpu/host/discovery.h"
 
 namespace ecmv::backends::emulator {

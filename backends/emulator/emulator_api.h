@@ -1,5 +1,5 @@
-// The emulator's half of backends/gpu/gpu_api.h: device memory is host memory, a stream runs everything at once, a
-// fault waits until the host synchronises, as an error of a real device does.
+// The emulator's half of backends/gpu/gpu_api.h: device memory is host memory, a stream runs everything at once, and a
+// fault is thrown when the host synchronises, as on a real device.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ inline std::byte* allocate(int64_t bytes) {
   return static_cast<std::byte*>(data);
 }
 inline void release(std::byte* data) { std::free(data); }
-// Device memory is the host's, whose end shows when it is asked for more.
+// Device memory is the host's; a shortage shows when an allocation fails.
 inline int64_t free_bytes() { return std::numeric_limits<int64_t>::max(); }
 inline std::byte* allocate_host(int64_t bytes) { return allocate(bytes); }
 inline void release_host(std::byte* data) { std::free(data); }

@@ -1,5 +1,5 @@
-// The emulator's half of backends/gpu/lanes.h: every operation is one meeting of the group's lanes, named with the
-// source line that called it.
+// The emulator's half of backends/gpu/lanes.h: every operation is one meeting of the group's lanes, named by the source
+// line that called it.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// The emulator's half of backends/gpu/peer_memory.h: memory of the host that has a descriptor, which another process of
-// the same user opens by the number of this one.
+// The emulator's half of backends/gpu/peer_memory.h: host memory with a descriptor, which another process of the same
+// user opens through this process's number.
 #pragma once
 
 #include <fcntl.h>

@@ -1,9 +1,9 @@
-// Copies from global to shared memory that a lane starts and later waits for. On NVIDIA devices since sm_80 they bypass
-// the registers; elsewhere they are plain copies; in the emulator they happen as late as they may, so that a missing
-// wait shows. Copies belong to the lane that started them: others see the bytes after its wait and a barrier. Bulk
-// copies are for NVIDIA devices since sm_90: one lane starts a copy of many bytes, everybody waits at an Arrival. Their
-// bytes do not pass the unit that serves the loads of lanes and returns them in order, so that a load need not wait
-// until a long queue of copies in front of it is through.
+// Copies from global to shared memory that a lane starts and later waits for. NVIDIA devices since sm_80 copy past the
+// registers; other devices make plain copies; the emulator copies as late as it may, so that a missing wait shows.
+// Copies belong to the lane that started them: others see the bytes after its wait and a barrier. Bulk copies are for
+// NVIDIA devices since sm_90: one lane starts a copy of many bytes, and everybody waits at an Arrival. They bypass the
+// unit that serves the lanes' loads and returns them in order, so a load does not wait for a long queue of copies in
+// front of it.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 template <int kBytes>
 void copy_async(Pointer<std::byte> shared, Pointer<const std::byte> global) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
-  // The access is checked now, the bytes move later.
+  // Checks the access now; the bytes move later.
   (void)cast<std::array<std::byte, kBytes>>(shared)[0];
   (void)cast<const std::array<std::byte, kBytes>>(global)[0];
   if (reinterpret_cast<uintptr_t>(shared.address()) % kBytes != 0 ||
@@ -35,7 +35,7 @@ void copy_async_or_zero(Pointer<std::byte> shared, Pointer<const std::byte> glob
   else
     *cast<std::array<std::byte, kBytes>>(shared) = {};
 }
-// The bytes are only checked to be there.
+// Only checks that the bytes are there.
 inline void prefetch_l2(Pointer<const std::byte> global, int bytes) {
   if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(global.address()) % 16 != 0)
     fault("a prefetch of what are no multiples of 16 bytes.");
@@ -76,7 +76,7 @@ class Arrival {
   }
 
  private:
-  Pointer<uint64_t> phases_;  // that have ended
+  Pointer<uint64_t> phases_;  // number of phases that have ended
 };
 
 #else
@@ -108,8 +108,8 @@ ECMV_GPU_DEVICE void copy_async(Pointer<std::byte> shared, Pointer<const std::by
 #endif
 }
 
-// The same where `there` is true; else zeros, and nothing is read. No branch: a step of a product is four such copies,
-// and tests around each were 12 of its 218 instructions.
+// The same if `there` is true; else writes zeros and reads nothing. It has no branch: a step of a product makes four
+// such copies, and tests around each were 12 of its 218 instructions.
 template <int kBytes>
 ECMV_GPU_DEVICE void copy_async_or_zero(Pointer<std::byte> shared, Pointer<const std::byte> global, bool there) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -134,8 +134,8 @@ ECMV_GPU_DEVICE void copy_async_or_zero(Pointer<std::byte> shared, Pointer<const
 #endif
 }
 
-// Brings bytes to the L2 cache, by one instruction of one lane where there is one (NVIDIA since sm_90) and else not at
-// all. Address and size are multiples of 16, and there is at least one of them.
+// Brings bytes to the L2 cache, if one instruction of one lane can (NVIDIA since sm_90); else does nothing. Address and
+// size are multiples of 16, and the size is not 0.
 ECMV_GPU_DEVICE void prefetch_l2(Pointer<const std::byte> global, int bytes) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
@@ -162,8 +162,7 @@ ECMV_GPU_DEVICE void wait_copies() {
 
 inline bool have_bulk_copies(const DeviceInfo& device) { return have_early_launches(device); }
 
-// What this lane has written to shared memory is ordered before bulk copies to the same place that begin after a
-// following barrier.
+// Orders this lane's writes to shared memory before bulk copies to the same place that begin after a following barrier.
 ECMV_GPU_DEVICE void order_before_bulk_copies() {
 #if defined(ECMV_GPU_HAS_BULK_COPIES)
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -178,8 +177,8 @@ ECMV_GPU_DEVICE uint32_t shared_address(Pointer<std::byte> pointer) {
   return 0;
 #endif
 }
-// Waits until phase number n of a barrier in shared memory has ended, n % 2 being `parity`; the one before it has, or n
-// is -1.
+// Waits until phase n of a barrier in shared memory has ended, where `parity` is n modulo 2. Phase n - 1 must have
+// ended; phase -1 counts as ended.
 ECMV_GPU_DEVICE void wait_for_phase(uint32_t barrier, int parity) {
 #if defined(ECMV_GPU_HAS_BULK_COPIES)
   asm volatile(
@@ -192,20 +191,20 @@ ECMV_GPU_DEVICE void wait_for_phase(uint32_t barrier, int parity) {
 #endif
 }
 
-// 8 bytes of shared memory in which one phase of copies after the other ends.
+// 8 bytes of shared memory at which copies arrive, one phase after the other.
 class Arrival {
  public:
   static constexpr int kBytes = 8;
   ECMV_GPU_DEVICE explicit Arrival(Pointer<std::byte> place) : place_(shared_address(place)) {}
-  // By one thread, before a barrier of the block.
+  // One thread calls it, before a barrier of the block.
   ECMV_GPU_DEVICE void init() const {
 #if defined(ECMV_GPU_HAS_BULK_COPIES)
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(place_)
                  : "memory");
 #endif
   }
-  // One lane begins a phase with the sum of the bytes that it will copy, then copies. Sizes and addresses are multiples
-  // of 16.
+  // One lane begins a phase with the total of the bytes that it will copy, then copies. Sizes and addresses are
+  // multiples of 16.
   ECMV_GPU_DEVICE void expect(int bytes) const {
 #if defined(ECMV_GPU_HAS_BULK_COPIES)
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place_), "r"(bytes) : "memory");

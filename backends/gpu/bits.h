@@ -1,6 +1,6 @@
-// Operations of one lane on the bytes and bits of registers; devices have an instruction for most of them: dot
-// products of four bytes, sums of bytes, byte permutation, funnel shifts, bit counts. The portable forms run in the
-// emulator and define what the others must compute.
+// Operations of one lane on bytes and bits of registers: dot products of four bytes, sums of bytes, byte permutation,
+// funnel shifts, bit counts. Devices have an instruction for most of them. The portable forms run in the emulator and
+// define the results.
 #pragma once
 
 #include <bit>
@@ -25,7 +25,7 @@ ECMV_GPU_DEVICE int32_t dot4(int32_t a, int32_t b, int32_t sum) {
 // dot4 with unsigned bytes in `a`.
 ECMV_GPU_DEVICE int32_t dot4_unsigned_signed(uint32_t a, int32_t b, int32_t sum) {
 #if defined(__HIP_DEVICE_COMPILE__) && defined(__HIP__)
-  // No mixed product before gfx11: a = (a - 128) + 128.
+  // There is no mixed product before gfx11, so a = (a - 128) + 128.
   sum += __builtin_amdgcn_sdot4(0x01010101, b, 0, false) << 7;
   return __builtin_amdgcn_sdot4(static_cast<int32_t>(a ^ 0x80808080u), b, sum, false);
 #elif defined(__CUDA_ARCH__)
@@ -38,7 +38,7 @@ ECMV_GPU_DEVICE int32_t dot4_unsigned_signed(uint32_t a, int32_t b, int32_t sum)
 #endif
 }
 
-// Keeps a number in its register: nvcc would make it anew in every step of a loop that uses it.
+// Keeps a number in its register; nvcc would recompute it in every step of a loop that uses it.
 ECMV_GPU_DEVICE void keep(int& number) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__)
   asm volatile("" : "+r"(number));
@@ -50,7 +50,7 @@ ECMV_GPU_DEVICE void keep(int& number) {
 // The bits of if_one where the mask has ones, and of if_zero elsewhere.
 ECMV_GPU_DEVICE uint32_t select_bits(uint32_t mask, uint32_t if_one, uint32_t if_zero) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__)
-  // nvcc makes two instructions of it where the mask is a constant.
+  // nvcc makes two instructions of the formula if the mask is a constant.
   uint32_t result;
   asm("lop3.b32 %0, %1, %2, %3, 0xCA;" : "=r"(result) : "r"(mask), "r"(if_one), "r"(if_zero));
   return result;
@@ -75,8 +75,8 @@ ECMV_GPU_DEVICE uint32_t byte_permute(uint32_t low, uint32_t high, uint32_t sele
 #endif
 }
 
-// Byte i of the result is byte (selectors >> 4 i) & 15 of `bytes`; the lower four nibbles of `selectors` are 0 to 3.
-// Without the mask that byte_permute puts before a selector that it does not know.
+// Byte i of the result is byte (selectors >> 4 i) & 15 of `bytes`. The lower four nibbles of `selectors` must be 0 to
+// 3, so no mask is needed, which byte_permute puts before an unknown selector.
 ECMV_GPU_DEVICE uint32_t select_bytes(uint32_t bytes, uint32_t selectors) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__)
   uint32_t result;
@@ -103,7 +103,7 @@ ECMV_GPU_DEVICE uint32_t add_bytes(uint32_t a, uint32_t b) {
   return ((a & 0x7F7F7F7Fu) + (b & 0x7F7F7F7Fu)) ^ ((a ^ b) & 0x80808080u);
 }
 
-// Bits [n, n + 32) of the 64 that low and high make up, n taken modulo 32.
+// Bits [n, n + 32) of the 64-bit number (high, low), with n modulo 32.
 ECMV_GPU_DEVICE uint32_t funnel_shift_right(uint32_t low, uint32_t high, uint32_t n) {
 #if defined(__HIP_DEVICE_COMPILE__) && defined(__HIP__)
   return __builtin_amdgcn_alignbit(high, low, n);
@@ -114,8 +114,7 @@ ECMV_GPU_DEVICE uint32_t funnel_shift_right(uint32_t low, uint32_t high, uint32_
 #endif
 }
 
-// The upper half of the 64 bits that low and high make up, shifted left by n modulo 32: the bits of high move up, those
-// of low follow.
+// The upper half of the 64-bit number (high, low), shifted left by n modulo 32.
 ECMV_GPU_DEVICE uint32_t funnel_shift_left(uint32_t low, uint32_t high, uint32_t n) {
 #if defined(__HIP_DEVICE_COMPILE__) && defined(__HIP__)
   return (n & 31) == 0 ? high : __builtin_amdgcn_alignbit(high, low, 0u - n);
@@ -141,7 +140,7 @@ ECMV_GPU_DEVICE int popcount(uint64_t bits) {
 #endif
 }
 
-// words[k], of words in registers, which have no addresses.
+// words[k] for words in registers, which have no addresses.
 template <int kCount>
 ECMV_GPU_DEVICE uint32_t picked(const uint32_t (&words)[kCount], int k) {
   uint32_t word = words[0];
@@ -150,10 +149,10 @@ ECMV_GPU_DEVICE uint32_t picked(const uint32_t (&words)[kCount], int k) {
   return word;
 }
 
-// Zero bits below the lowest one; there is a one.
+// Zero bits below the lowest one bit; `bits` is not 0.
 ECMV_GPU_DEVICE int trailing_zeros(uint32_t bits) { return popcount(~bits & (bits - 1)); }
 
-// Zero bits above the highest one; 32 of 0.
+// Zero bits above the highest one bit; 32 for 0.
 ECMV_GPU_DEVICE int leading_zeros(uint32_t bits) {
 #if defined(__HIP_DEVICE_COMPILE__) || defined(__CUDA_ARCH__)
   return __clz(static_cast<int>(bits));
@@ -162,7 +161,7 @@ ECMV_GPU_DEVICE int leading_zeros(uint32_t bits) {
 #endif
 }
 
-// The product's bits 32..63.
+// Bits 32 to 63 of the product.
 ECMV_GPU_DEVICE uint32_t multiply_high(uint32_t a, uint32_t b) {
 #if defined(__HIP_DEVICE_COMPILE__) || defined(__CUDA_ARCH__)
   return __umulhi(a, b);

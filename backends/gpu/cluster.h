@@ -1,6 +1,6 @@
-// Clusters: blocks that run at the same time on multiprocessors close to each other and read each other's shared memory
-// (the CUDA programming guide calls that distributed shared memory). NVIDIA devices have them since sm_90, and the
-// emulator. A launch asks for them (LaunchShape::cluster); a cluster's blocks follow each other.
+// Clusters: blocks that run at the same time on neighbouring multiprocessors and read each other's shared memory
+// (distributed shared memory in the CUDA programming guide). NVIDIA devices since sm_90 and the emulator have them. A
+// launch asks for them (LaunchShape::cluster), and the blocks of a cluster have consecutive numbers.
 #pragma once
 
 #include "backends/gpu/early_launches.h"
@@ -8,7 +8,7 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// Host code. Early launches came with the same architecture.
+// Host code. The same architecture that brought early launches brought clusters.
 inline bool have_clusters(const DeviceInfo& device) {
 #if defined(ECMV_GPU_EMULATOR)
   (void)device;
@@ -39,13 +39,13 @@ ECMV_GPU_DEVICE int cluster_rank() {
   return 0;
 #endif
 }
-// All threads of the cluster's blocks wait for each other; what they wrote to shared memory is seen by all of them.
+// A barrier for all threads of the cluster's blocks, which then see what the others wrote to shared memory.
 ECMV_GPU_DEVICE void sync_cluster() {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
 #endif
 }
-// What block `rank` of the cluster, which must not have ended, has where `place` is in this block's shared memory.
+// Loads from block `rank` of the cluster, which must not have ended, the bytes at the same place of its shared memory.
 ECMV_GPU_DEVICE uint4 load_of_block(Pointer<const uint4> place, int rank) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   uint32_t address;

@@ -1,4 +1,4 @@
-// The decode kernel of elements that are stored as they are, on GPUs.
+// The decode kernel on GPUs for elements that are stored unchanged.
 #pragma once
 
 #include "backends/gpu/launch.h"
@@ -8,8 +8,8 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 inline constexpr int kCopyThreads = 256;
 
-// A thread copies a chunk; the one after the last whole chunk copies the rest byte by byte. Both begin at multiples of
-// a chunk.
+// Each thread copies a chunk, and the thread after the last whole chunk copies the rest byte by byte. Both places begin
+// at multiples of a chunk.
 template <typename Chunk>
 ECMV_GPU_KERNEL void copy_bytes(Pointer<const std::byte> from, Pointer<std::byte> to, int64_t bytes) {
   constexpr int64_t kChunk = sizeof(Chunk);
@@ -21,7 +21,7 @@ ECMV_GPU_KERNEL void copy_bytes(Pointer<const std::byte> from, Pointer<std::byte
   }
 }
 
-// `elements`: all of a matrix, row-major, in the device's memory.
+// `elements`: the whole matrix, row-major, in the device's memory.
 struct CopyElements {
   const std::byte* elements;
   int64_t bytes;

@@ -7,7 +7,7 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// NVIDIA devices since sm_90. Code for older ones waits for nothing.
+// NVIDIA devices since sm_90 have them. Code for older ones waits for nothing.
 inline bool have_early_launches(const DeviceInfo& device) {
 #if defined(ECMV_GPU_CUDA)
   return device.simd_target.starts_with("sm_") && std::atoi(device.simd_target.c_str() + 3) >= 90;

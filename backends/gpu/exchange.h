@@ -1,17 +1,16 @@
-// How thread blocks that run together hand a vector from layer to layer. A word is 8 bytes: 4 int8 values and the
-// 32-bit epoch that they belong to, stored by one instruction and read by one, so that the reader needs neither a flag
-// beside the values nor a fence between the two: it looks at the word until the epoch is right. (NCCL's protocol LL
-// works that way. A counter that all blocks add to and wait for costs two more trips to the L2.)
+// How thread blocks that run together pass a vector from layer to layer. A word is 8 bytes: 4 int8 values and their
+// 32-bit epoch. One instruction stores it and one reads it, so the reader needs neither a flag beside the values nor a
+// fence between the two: it reads the word until the epoch is right. NCCL's protocol LL works that way. (A counter that
+// all blocks add to and wait for costs two more trips to the L2.)
 //
-// Two buffers take turns: layer k's results are in buffer k % 2. Rules of the kernel:
-//   1. A block reads layer k's results only if it has results of layer k+1 to put, and puts them after a barrier of the
-//      block that follows
-//      all of its reads of layer k.
-//   2. A block puts results of layer k+1 only after it has read all results of layer k.
-// So nothing is overwritten before it is read: a block that puts a result of layer k+2 has read all results of layer
-// k+1, each of which was put by a block that was done with layer k; and blocks without results of layer k+1 do not read
+// Two buffers take turns: layer k's results are in buffer k % 2. A kernel must keep two rules:
+// 1. A block reads layer k's results only if it has results of layer k+1 to put, and puts them after a barrier of the
+//    block that follows all of its reads of layer k.
+// 2. A block puts results of layer k+1 only after it has read all results of layer k.
+// So nothing is overwritten before it is read. A block that puts a result of layer k+2 has read all results of layer
+// k+1; each of these was put by a block that was done with layer k; and blocks without results of layer k+1 do not read
 // layer k. Epochs go on from launch to launch, though a replayed graph has constant parameters: the state counts the
-// epochs that have been used, and the last block to end moves it on.
+// epochs used so far, and the last block to end updates it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// Loads that see what other blocks store while this kernel runs, each 8 bytes as a whole; and such a store.
+// A load that sees other blocks' stores while this kernel runs, 8 bytes at once; and such a store.
 ECMV_GPU_DEVICE uint2 load_exchanged(Pointer<const uint2> pointer) {
 #if defined(__HIP_DEVICE_COMPILE__) && defined(__HIP__)
   const uint64_t bits = __hip_atomic_load(cast<const uint64_t>(pointer), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
@@ -56,11 +55,11 @@ ECMV_GPU_DEVICE void store_exchanged(Pointer<uint2> pointer, uint2 word) {
 #endif
 }
 
-// A kernel's parameter. Each thread calls begin() once; then positions count the words of a layer's vector in any order
-// that all blocks agree on.
+// A kernel's parameter. Each thread calls begin() once. After it, positions count the words of a layer's vector in any
+// order on which all blocks agree.
 class Exchange {
  public:
-  // Host: for layers with at most `words` words, in bytes(words) bytes at `place`, aligned to 256 and zero at first
+  // Host: for layers with at most `words` words. Takes bytes(words) bytes at `place`, aligned to 256 and zero at first
   // (Place::zeroed).
   static int64_t bytes(int64_t words) { return kStateBytes + 2 * padded(words) * static_cast<int64_t>(sizeof(uint2)); }
   Exchange(std::byte* place, int64_t words)
@@ -68,15 +67,15 @@ class Exchange {
         words_(reinterpret_cast<uint2*>(place + kStateBytes)),
         words_of_buffer_(static_cast<int>(padded(words))) {}
 
-  // Zero is no epoch: words are zero at first.
+  // Zero is no epoch, since words are zero at first.
   ECMV_GPU_DEVICE uint32_t epoch() const { return *state_ + 1; }
   ECMV_GPU_DEVICE void begin() { begin(epoch()); }
   ECMV_GPU_DEVICE void begin(uint32_t epoch) { epoch_ = epoch; }
-  // Hands out the four values at `position` of layer `layer`.
+  // Publishes the four values at `position` of layer `layer`.
   ECMV_GPU_DEVICE void put(int layer, int64_t position, uint32_t values) const {
     store_exchanged(buffer(layer) + position, uint2{values, epoch_ + static_cast<uint32_t>(layer)});
   }
-  // The four values at `position` of layer `layer`, as soon as they are there.
+  // Waits for the four values at `position` of layer `layer`.
   ECMV_GPU_DEVICE uint32_t get(int layer, int64_t position) const {
     for (;;) {
       const uint2 word = load_exchanged(Pointer<const uint2>(buffer(layer) + position));
@@ -84,8 +83,8 @@ class Exchange {
       pause();
     }
   }
-  // The two words at positions 2 pair and 2 pair + 1 of layer `layer` as they are now, in one load; and, later, whether
-  // both were there.
+  // Loads the two words at positions 2 pair and 2 pair + 1 of layer `layer` as they are now, at once; and tells later
+  // whether both were there.
   ECMV_GPU_DEVICE uint4 look(int layer, int64_t pair) const {
     return load_exchanged(cast<const uint4>(buffer(layer)) + pair);
   }
@@ -93,8 +92,8 @@ class Exchange {
     const uint32_t epoch = epoch_ + static_cast<uint32_t>(layer);
     return words.y == epoch && words.w == epoch;
   }
-  // kPairs x 2 words at once: pair i is at the positions 2 (first + i * distance) and the one after it; true if all of
-  // them are there. The loads are under way together. Pairs from `count` on are not looked at.
+  // Loads kPairs x 2 words at once: pair i is at the positions 2 (first + i * distance) and the one after it. True if
+  // all of them are there. The loads overlap. Pairs from `count` on are not loaded.
   template <int kPairs>
   ECMV_GPU_DEVICE bool try_pairs(int layer, int64_t first, int64_t distance, int count, uint2 (&values)[kPairs]) const {
     const uint32_t epoch = epoch_ + static_cast<uint32_t>(layer);
@@ -111,7 +110,8 @@ class Exchange {
     }
     return there;
   }
-  // One thread of each block calls it, after a barrier of its block that follows begin(). `layers` of this launch.
+  // One thread of each block calls it, after a barrier of its block that follows begin(). `layers` counts this launch's
+  // layers.
   ECMV_GPU_DEVICE void end(int layers) const {
     if (atomic_add(state_ + 1, uint32_t{1}) + 1 != static_cast<uint32_t>(grid_size())) return;
     state_[1] = 0;
@@ -124,7 +124,7 @@ class Exchange {
 
   ECMV_GPU_DEVICE Pointer<uint2> buffer(int layer) const { return words_ + (layer % 2) * words_of_buffer_; }
 
-  Pointer<uint32_t> state_;  // epochs that have been used; blocks that have ended
+  Pointer<uint32_t> state_;  // the number of epochs used; the number of blocks that have ended
   Pointer<uint2> words_;
   int words_of_buffer_;
   uint32_t epoch_ = 0;

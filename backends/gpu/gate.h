@@ -1,7 +1,7 @@
-// Gates: lane groups of a block wait until others have arrived, while the rest of the block goes on. A gate opens once
-// as many have arrived as it was made for, and closes for the next phase at once. What a lane group has read and
-// written before it arrives comes before what is done by those that have waited. NVIDIA devices since sm_90 and the
-// emulator have them; elsewhere kernels with gates are refused (have_bulk_copies of async_copy.h).
+// Gates: lane groups of a block wait until others have arrived, while the rest of the block goes on. A gate opens when
+// as many have arrived as it was made for, and at once closes for the next phase. Reads and writes that a lane group
+// makes before it arrives come before those that the waiting groups make afterwards. NVIDIA devices since sm_90 and the
+// emulator have gates; elsewhere kernels with gates are refused (have_bulk_copies of async_copy.h).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ inline constexpr int kGateBytes = 8;
 
 #if defined(ECMV_GPU_EMULATOR)
 
-// Two halves: how many arrive in a phase, and how many have arrived in all phases.
+// Two halves: the arrivals of a phase, and the arrivals in all phases.
 class Gate {
  public:
   explicit Gate(Pointer<std::byte> place) : halves_(cast<uint32_t>(place)) {}
@@ -33,7 +33,7 @@ class Gate {
 class Gate {
  public:
   explicit ECMV_GPU_DEVICE Gate(Pointer<std::byte> place) : place_(shared_address(place)) {}
-  // By one thread, before a barrier of the block.
+  // One thread calls it, before a barrier of the block.
   ECMV_GPU_DEVICE void init(uint32_t arrivals) const {
 #if defined(ECMV_GPU_HAS_BULK_COPIES)
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(place_), "r"(arrivals) : "memory");
@@ -41,13 +41,13 @@ class Gate {
     (void)arrivals;
 #endif
   }
-  // By one lane, after a barrier of its lane group.
+  // One lane calls it, after a barrier of its lane group.
   ECMV_GPU_DEVICE void arrive() const {
 #if defined(ECMV_GPU_HAS_BULK_COPIES)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(place_) : "memory");
 #endif
   }
-  // Waits until phase number n has ended, n % 2 being `parity`; the one before it has, or n is -1.
+  // Waits until phase n has ended, where `parity` is n modulo 2. Phase n - 1 must have ended; phase -1 counts as ended.
   ECMV_GPU_DEVICE void wait(int parity) const { wait_for_phase(place_, parity); }
 
  private:

@@ -1,7 +1,7 @@
-// The host side of CUDA, HIP and the emulator under one set of names: memory, copies, streams, events, graphs.
-// Everything GPU-like is compiled once for each backend into a namespace of its own (ECMV_GPU_NAMESPACE: cuda, hip or
-// emulator), which the build chooses by defining ECMV_GPU_CUDA, ECMV_GPU_HIP or ECMV_GPU_EMULATOR; `backends::gpu` is
-// an alias for it. All functions throw std::runtime_error with a sentence, and OutOfMemory where memory is short.
+// The host side of CUDA, HIP and the emulator under one set of names: memory, copies, streams, events, graphs. All GPU
+// code is compiled once for each backend into a namespace of its own (ECMV_GPU_NAMESPACE: cuda, hip or emulator). The
+// build chooses it by defining ECMV_GPU_CUDA, ECMV_GPU_HIP or ECMV_GPU_EMULATOR; `backends::gpu` is an alias for it.
+// All functions throw std::runtime_error with a sentence, and OutOfMemory where memory is short.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ namespace gpu = ECMV_GPU_NAMESPACE;
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// Whether the host's code may read and write device memory: in the emulator, where it is the host's.
+// Whether host code may read and write device memory: only in the emulator.
 inline constexpr bool kOnHost = false;
 
 using Status = ECMV_GPU_API(Error_t);
@@ -72,7 +72,7 @@ inline int64_t free_bytes() {
   return static_cast<int64_t>(free);
 }
 
-// Page-locked host memory, which copies reach without a detour.
+// Page-locked host memory, which a device copies to and from directly.
 inline std::byte* allocate_host(int64_t bytes) {
   void* data = nullptr;
 #if defined(ECMV_GPU_CUDA)
@@ -90,11 +90,11 @@ inline void release_host(std::byte* data) {
 #endif
 }
 
-// Only the emulator knows which memory is used for what: it checks every access against these ranges.
+// Only the emulator uses it: it checks every access against these ranges.
 inline void name_range(const std::byte*, int64_t, const std::string&) {}
 inline void forget_range(const std::byte*) {}
 
-// These return when they are done: kernels run on streams that do not wait for the default one.
+// These wait until they are done, since kernels run on streams that do not wait for the default one.
 inline void fill(std::byte* data, int value, int64_t bytes) {
   if (bytes <= 0) return;
   check(ECMV_GPU_API(Memset)(data, value, static_cast<size_t>(bytes)), "filling memory");
@@ -114,7 +114,7 @@ inline void copy_out(std::byte* host, const std::byte* device, int64_t bytes) {
 
 class Stream {
  public:
-  // The wave size is for the emulator, which has devices of both.
+  // Only the emulator needs the wave size: it has devices of both.
   explicit Stream(int /*wave_size*/) {
     check(ECMV_GPU_API(StreamCreateWithFlags)(&handle_, ECMV_GPU_API(StreamNonBlocking)), "creating a stream");
   }
@@ -122,7 +122,7 @@ class Stream {
   ~Stream() { (void)ECMV_GPU_API(StreamDestroy)(handle_); }
   void* opaque() const { return handle_; }
   StreamHandle handle() const { return handle_; }
-  // Waits; throws what any launch before it did wrong.
+  // Waits; throws the error of any launch before it.
   void synchronize() {
     const Status launched = ECMV_GPU_API(GetLastError)();
     throw_launch_failure();
@@ -135,7 +135,7 @@ class Stream {
                                       handle_),
             "copying from the device");
   }
-  // The first `width` bytes of each of `height` runs of `pitch` bytes.
+  // Fills the first `width` bytes of each of `height` runs of `pitch` bytes.
   void fill(std::byte* data, int value, int64_t width, int64_t pitch, int64_t height) {
     if (width > 0 && height > 0)
       check(ECMV_GPU_API(Memset2DAsync)(data, static_cast<size_t>(pitch), value, static_cast<size_t>(width),
@@ -147,7 +147,7 @@ class Stream {
   StreamHandle handle_ = nullptr;
 };
 
-// Seconds between two marks in a stream, by the device's clock.
+// Measures seconds between two marks in a stream, by the device's clock.
 class Timer {
  public:
   Timer() {
@@ -161,7 +161,7 @@ class Timer {
   }
   void start(Stream& stream) { check(ECMV_GPU_API(EventRecord)(begin_, stream.handle()), "recording an event"); }
   void stop(Stream& stream) { check(ECMV_GPU_API(EventRecord)(end_, stream.handle()), "recording an event"); }
-  // Waits for stop() to have passed.
+  // Waits until stop() has passed.
   double seconds(Stream& stream) {
     stream.synchronize();
     float milliseconds = 0;
@@ -173,7 +173,7 @@ class Timer {
   EventHandle begin_ = nullptr, end_ = nullptr;
 };
 
-// What a stream did between begin() and end(), to be replayed with one call.
+// Records a stream's work between begin() and end() and replays it with one call.
 class Graph {
  public:
   static constexpr bool kAvailable = true;

@@ -1,7 +1,7 @@
-// What the lanes of one group do together: ballot, shuffle, prefix sums, reductions. A group is kLanes neighbouring
-// lanes of a wave; a format's number of interleaved streams is such a kLanes and runs on waves of 32 and of 64 alike
+// Operations of a group of lanes together: ballot, shuffle, prefix sums, reductions. A group is kLanes neighbouring
+// lanes of a wave. A format's number of interleaved streams is such a kLanes, so it runs on waves of 32 and of 64 alike
 // (two groups in a wave of 64 may even take different paths). `Wave` is the whole wave, whatever its size. Every lane
-// of the group must take part in each of these calls; the emulator reports it when one does not.
+// of the group must take part in each of these calls; the emulator reports a lane that does not.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 inline constexpr int kWholeWave = 0;
-// No device has more lanes in a wave: the bound of blocks that are counted in waves.
+// The most lanes in a wave of any device. It bounds blocks that are counted in waves.
 #if defined(__HIP__)
 inline constexpr int kLargestWave = 64;
 #else
@@ -28,7 +28,7 @@ ECMV_GPU_DEVICE constexpr int wave_size() {
 #if defined(__HIP__) && defined(__AMDGCN_WAVEFRONT_SIZE)
   return __AMDGCN_WAVEFRONT_SIZE;
 #elif defined(__HIP__)
-  return 64;  // host pass only: nothing is generated from it
+  return 64;  // host pass only: no code is generated from it
 #else
   return 32;
 #endif
@@ -37,7 +37,7 @@ ECMV_GPU_DEVICE constexpr int wave_size() {
 template <int kLanes>
 struct Lanes {
   static_assert(kLanes == kWholeWave || (kLanes >= 2 && kLanes <= 32 && (kLanes & (kLanes - 1)) == 0));
-  // One bit a lane of the group, lane 0 lowest.
+  // One bit for each lane of the group, lane 0 lowest.
   using Mask = std::conditional_t<kLanes == kWholeWave && kLargestWave == 64, uint64_t, uint32_t>;
 
   static ECMV_GPU_DEVICE constexpr int size() { return kLanes == kWholeWave ? wave_size() : kLanes; }
@@ -62,8 +62,8 @@ struct Lanes {
     return popcount(static_cast<Mask>(mask & ((Mask{1} << lane()) - 1)));
   }
 
-  // The value of lane `source` of the group (taken modulo its size); of lane ^ mask; of the lane `distance` further
-  // (one's own at the end); of the lane `distance` before (one's own at the beginning).
+  // The value of lane `source` of the group (modulo its size); of lane ^ mask; of the lane `distance` further (at the
+  // end, one's own); of the lane `distance` before (at the beginning, one's own).
   template <typename T>
   static ECMV_GPU_DEVICE T shuffle(T value, int source) {
 #if defined(__HIP__)
@@ -72,17 +72,17 @@ struct Lanes {
     return __shfl_sync(members(), value, source, size());
 #endif
   }
-  // The value of lane `source`, which is the same in all lanes and so is the result; nvcc then knows that. What it does
-  // not know to be the same in all lanes may part them where it is branched on, and where lanes may be parted, each
-  // shuffle and barrier first waits for all loads under way: in a kernel that always has some, 18 % of a profile's
-  // samples stood there.
+  // The value of lane `source`, where `source` is the same in all lanes. nvcc then knows that the result is the same in
+  // all lanes, too. Without that knowledge a branch on the value may part the lanes, and where lanes may be parted,
+  // each shuffle and barrier first waits for all loads under way. In a kernel that always has loads under way, 18 % of
+  // a profile's samples stood there.
   static ECMV_GPU_DEVICE uint32_t pick(uint32_t value, int source) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     if constexpr (size() == 32) return __reduce_or_sync(members(), lane() == source ? value : 0u);
 #endif
     return shuffle(value, source);
   }
-  // The value, which is the same in all lanes.
+  // The value, for values that are the same in all lanes; nvcc then knows it.
   static ECMV_GPU_DEVICE int32_t uniform(int32_t value) {
     return static_cast<int32_t>(pick(static_cast<uint32_t>(value), 0));
   }
@@ -152,7 +152,7 @@ struct Lanes {
     }
     return sum - value;
   }
-  // The group's writes to shared memory are seen by all of its lanes after this.
+  // After this all lanes of the group see its writes to shared memory.
   static ECMV_GPU_DEVICE void sync() {
 #if defined(__HIP__)
     __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");

@@ -1,7 +1,7 @@
-// Starting a kernel, the same on CUDA, HIP and the emulator: gpu::launch(kernel, {grid, block, shared_bytes},
-// call.stream, arguments...). A kernel is `template <...> ECMV_GPU_KERNEL void name(parameters)`; parameters are
-// numbers, pointers (gpu::Pointer<T>) or structs of those. A launch that fails shows when the stream is next waited
-// for.
+// Starts a kernel, in the same way on CUDA, HIP and the emulator:
+//   gpu::launch(kernel, {grid, block, shared_bytes}, call.stream, arguments...)
+// A kernel is `template <...> ECMV_GPU_KERNEL void name(parameters)`. Parameters are numbers, pointers
+// (gpu::Pointer<T>) or structs of those. If a launch fails, the next wait for the stream shows it.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 #define ECMV_GPU_KERNEL __global__
 #define ECMV_GPU_DEVICE __device__ __forceinline__
 #define ECMV_GPU_BOTH __host__ __device__ __forceinline__
-// At most `threads` a block; on CUDA also: registers are chosen so that `blocks` fit on a multiprocessor.
+// At most `threads` a block. On CUDA nvcc also chooses registers so that `blocks` blocks fit on a multiprocessor.
 #if defined(__HIP__)
 #define ECMV_GPU_BOUNDS(threads, blocks) __launch_bounds__(threads)
 #else
 #define ECMV_GPU_BOUNDS(threads, blocks) \
   __launch_bounds__(threads, ::ecmv::backends::ECMV_GPU_NAMESPACE::blocks_that_fit(threads, blocks))
 #endif
-// A parameter that is only read, and stays where parameters are though it is indexed.
+// A parameter that is only read. It stays in parameter memory although it is indexed.
 #if defined(__HIP__)
 #define ECMV_GPU_GRID_CONSTANT
 #else
@@ -33,7 +33,7 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// `blocks`, but no more than the architecture being compiled for has threads for.
+// `blocks`, but no more than the threads of the architecture being compiled for allow.
 constexpr int blocks_that_fit(int threads, int blocks) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
   constexpr int kThreads = 1024;
@@ -48,20 +48,20 @@ constexpr int blocks_that_fit(int threads, int blocks) {
 
 struct LaunchShape {
   int64_t grid = 1;  // thread blocks; 0 launches nothing
-  int block = 1;     // threads of each
+  int block = 1;     // of each block
   int64_t shared_bytes = 0;
   // The kernel may begin while the one before it in the stream still runs, if that one has called let_next_begin() in
-  // all its blocks: it calls wait_for_previous() in every thread before it reads or writes anything that another kernel
-  // writes or reads. Only devices that have_early_launches(); elsewhere it begins as usual.
+  // all its blocks. It must call wait_for_previous() in every thread before it touches memory that another kernel reads
+  // or writes. Only devices that have_early_launches(); elsewhere it begins as usual.
   bool early = false;
-  // All blocks run at the same time, so that they may wait for each other (exchange.h): a cooperative launch, which
-  // fails if they do not all fit on the device at once. Not together with `early`.
+  // All blocks run at the same time, so they may wait for each other (exchange.h). This is a cooperative launch, which
+  // fails if the blocks do not all fit on the device at once. Not together with `early`.
   bool together = false;
-  // So many blocks are a cluster (cluster.h), of which the grid has whole ones. Only devices that have_clusters().
+  // Blocks in a cluster (cluster.h); `grid` is a multiple of it. Only devices that have_clusters().
   int cluster = 1;
 };
 
-// Beyond this a kernel has to ask for its dynamic shared memory.
+// A kernel must ask for more dynamic shared memory than this.
 inline constexpr int64_t kUnaskedSharedBytes = int64_t{48} << 10;
 
 template <typename... Parameters, typename... Arguments>
@@ -70,7 +70,7 @@ void launch(void (*kernel)(Parameters...), LaunchShape shape, void* stream, Argu
   auto body = [&](Parameters... parameters) {
     void* addresses[] = {&parameters..., nullptr};
     const void* function = reinterpret_cast<const void*>(kernel);
-    // Both leave their error to be found by the next Stream::synchronize().
+    // The next Stream::synchronize() finds the error of either call.
     if (shape.shared_bytes > kUnaskedSharedBytes)
       (void)ECMV_GPU_API(FuncSetAttribute)(function, ECMV_GPU_API(FuncAttributeMaxDynamicSharedMemorySize),
                                            static_cast<int>(shape.shared_bytes));
@@ -127,9 +127,9 @@ ECMV_GPU_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
 ECMV_GPU_DEVICE int block_size() { return static_cast<int>(blockDim.x); }
 ECMV_GPU_DEVICE int64_t block_index() { return blockIdx.x; }
 ECMV_GPU_DEVICE int64_t grid_size() { return gridDim.x; }
-// All threads of the block wait for each other; what they wrote to memory is seen by all of them.
+// A barrier for all threads of the block, which then see what the others wrote to memory.
 ECMV_GPU_DEVICE void sync_block() { __syncthreads(); }
-// The block's first `threads` threads, whole waves, wait for each other; on AMD devices all of the block.
+// A barrier for the block's first `threads` threads, whole waves; on AMD devices for all of the block.
 ECMV_GPU_DEVICE void sync_first_threads(int threads) {
 #if defined(__HIP__)
   __syncthreads();
@@ -137,9 +137,9 @@ ECMV_GPU_DEVICE void sync_first_threads(int threads) {
   asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
 #endif
 }
-// Between two polls for what another block will write: the emulator lets the others run on.
+// Call it between two polls for another block's write; the emulator then runs the others.
 ECMV_GPU_DEVICE void pause() {}
-// As above for memory that another device will write.
+// The same for a write of another device.
 ECMV_GPU_DEVICE void pause_for_peers() {}
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -1,5 +1,5 @@
-// Launches that could not be made, where the device itself cannot know: a library refused. A launch neither throws nor
-// waits, so the reason is kept until a stream is next waited for.
+// Keeps the reason for a launch that could not be made where the device cannot know it: a library refused. A launch
+// neither throws nor waits, so the reason waits until a stream is next synchronised.
 #pragma once
 
 #include <stdexcept>
@@ -8,13 +8,13 @@
 
 namespace ecmv::backends {
 
-// What went wrong in the last such launch of this thread; "" if nothing did.
+// Why the last such launch of this thread failed; "" if it did not.
 inline std::string& launch_failure() {
   static thread_local std::string failure;
   return failure;
 }
 inline void fail_launch(std::string sentence) { launch_failure() = std::move(sentence); }
-// What Stream::synchronize() does with it.
+// Stream::synchronize() calls it.
 inline void throw_launch_failure() {
   if (!launch_failure().empty()) throw std::runtime_error(std::exchange(launch_failure(), {}));
 }

@@ -1,6 +1,6 @@
-// Device memory as kernels see it. gpu::Pointer<T> is T* on devices and a pointer that knows its buffer in the
-// emulator, where every access outside is reported with the buffer's name; kernels that keep to it are checked byte by
-// byte. Shared memory is always the block's dynamic shared memory, whose size the launch states.
+// Device memory in kernels. gpu::Pointer<T> is T* on devices. In the emulator it is a pointer that knows its buffer and
+// reports every access outside with the buffer's name, so kernels that use it are checked byte by byte. Shared memory
+// is always the block's dynamic shared memory, whose size the launch states.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ using ::uint4;
 template <typename T>
 using Pointer = T*;
 
-// The address as elements of another type; it must be aligned for that type wherever it is accessed.
+// The address as elements of another type, to which it must be aligned at every access.
 template <typename To, typename From>
 ECMV_GPU_BOTH Pointer<To> cast(From* pointer) {
   return reinterpret_cast<To*>(pointer);
@@ -31,18 +31,18 @@ ECMV_GPU_DEVICE Pointer<std::byte> shared_memory() {
   return reinterpret_cast<std::byte*>(ecmv_dynamic_shared_memory);
 }
 
-// A load of 4, 8 or 16 bytes that are read once: they leave the caches first. Only from memory that no kernel writes.
+// Loads 4, 8 or 16 bytes that are read once, so they leave the caches first. Only from memory that no kernel writes.
 template <typename T>
 ECMV_GPU_DEVICE T load_streaming(const T* pointer) {
 #if defined(__HIP__)
-  // As one vector, so that one instruction loads it.
+  // A vector type, so that one instruction loads it.
   typedef uint32_t Words __attribute__((ext_vector_type(sizeof(T) / 4)));
   const Words words = __builtin_nontemporal_load(reinterpret_cast<const Words*>(pointer));
   T value;
   __builtin_memcpy(&value, &words, sizeof(T));
   return value;
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
-  // Past L1, which on some parts would otherwise be filled by the stream instead of the vector x.
+  // The load bypasses L1, which on some parts the stream would otherwise fill instead of the vector x.
   if constexpr (sizeof(T) == 16) {
     uint4 v;
     asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
@@ -57,8 +57,8 @@ ECMV_GPU_DEVICE T load_streaming(const T* pointer) {
 #endif
 }
 
-// The same, but kept where it stands by nvcc, which else moves loads down to where they are used, so that no work would
-// hide their latency. ptxas still moves it where registers are few, and where they are not.
+// The same, but nvcc keeps it in place. It would move loads down to their use, where no work would hide their latency.
+// ptxas may still move it, whether registers are few or not.
 template <typename T>
 ECMV_GPU_DEVICE T load_streaming_here(const T* pointer) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
@@ -77,15 +77,15 @@ ECMV_GPU_DEVICE T load_streaming_here(const T* pointer) {
 #endif
 }
 
-// Whether that happens here.
+// Whether the compiler moves loads here.
 #if !defined(__HIP__)
 inline constexpr bool kMovesLoads = true;
 #else
 inline constexpr bool kMovesLoads = false;
 #endif
 
-// The same, but before the next barrier of lanes: of memory that others may write, for all that ptxas knows, so that it
-// does not move the load behind one. What does not fit the registers is spilled.
+// The same, but it stays before the next barrier of lanes: ptxas must take the memory for one that others may write, so
+// it does not move the load past the barrier. Values that do not fit the registers are spilled.
 template <typename T>
 ECMV_GPU_DEVICE T load_streaming_before_sync(const T* pointer) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
@@ -108,7 +108,7 @@ ECMV_GPU_DEVICE T load_streaming_before_sync(const T* pointer) {
 #endif
 }
 
-// A load through the read-only path, for what many threads share. Only from memory that this kernel does not write.
+// Loads through the read-only path data that many threads share. Only from memory that this kernel does not write.
 template <typename T>
 ECMV_GPU_DEVICE T load_shared_by_many(const T* pointer) {
 #if defined(__HIP__) || !defined(__CUDA_ARCH__)
@@ -118,7 +118,7 @@ ECMV_GPU_DEVICE T load_shared_by_many(const T* pointer) {
 #endif
 }
 
-// Adds atomically, in global or shared memory; returns what was there.
+// Adds atomically, in global or shared memory; returns the old value.
 ECMV_GPU_DEVICE int32_t atomic_add(int32_t* pointer, int32_t value) { return atomicAdd(pointer, value); }
 ECMV_GPU_DEVICE uint32_t atomic_add(uint32_t* pointer, uint32_t value) { return atomicAdd(pointer, value); }
 ECMV_GPU_DEVICE float atomic_add(float* pointer, float value) { return atomicAdd(pointer, value); }
@@ -133,8 +133,8 @@ ECMV_GPU_DEVICE float atomic_add(float* pointer, float value) { return atomicAdd
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// A place in shared memory from which words are read at computed distances in bytes. nvcc would add the base of shared
-// memory by an instruction of its own at each access; here it cannot.
+// A place in shared memory from which words are read at computed distances in bytes. It spares an instruction for each
+// access, by which nvcc would add the base of shared memory.
 class SharedWords {
  public:
   ECMV_GPU_DEVICE explicit SharedWords(Pointer<const std::byte> first) {
@@ -158,7 +158,8 @@ class SharedWords {
 #endif
   }
 
-  // The same; anything while an asynchronous copy to the word is under way, for readers that then use no bit of it.
+  // The same, but while an asynchronous copy to the word is under way it may return anything, for readers that then use
+  // no bit of it.
   template <int kFurther>
   ECMV_GPU_DEVICE uint32_t arriving_at(int distance) const {
 #if defined(ECMV_GPU_EMULATOR)

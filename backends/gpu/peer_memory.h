@@ -1,5 +1,5 @@
-// Memory of a device that processes of other devices on the machine map into their own address space, where kernels
-// read and write it over the link between the devices.
+// Device memory that processes of other devices on the machine map into their own address space. Their kernels read and
+// write it over the link between the devices.
 #pragma once
 
 #include <cstring>
@@ -13,15 +13,15 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// Zeros at first. It stays until the process ends: others may have it mapped.
+// Memory to share, zero at first. It stays until the process ends, since others may have it mapped.
 class OfferedMemory {
  public:
   explicit OfferedMemory(int64_t bytes) {
-    // Whole pages of the device are mapped: nothing else may lie there.
+    // Whole pages of the device are mapped, so nothing else may lie there.
     constexpr int64_t kPage = int64_t{2} << 20;
     bytes_ = (bytes + kPage - 1) / kPage * kPage;
 #if defined(__HIP_PLATFORM_AMD__)
-    // Ordinary device memory is coherent between devices only where kernels begin and end.
+    // Ordinary device memory is coherent between devices only at the beginning and end of kernels.
     void* data = nullptr;
     check(hipExtMallocWithFlags(&data, static_cast<size_t>(bytes_), hipDeviceMallocFinegrained),
           "allocating memory for other devices");
@@ -32,7 +32,7 @@ class OfferedMemory {
     fill(data_, 0, bytes_);
   }
   std::byte* data() const { return data_; }
-  // What another process opens it by.
+  // The name by which another process opens it.
   std::string name() const {
     ECMV_GPU_API(IpcMemHandle_t) handle;
     check(ECMV_GPU_API(IpcGetMemHandle)(&handle, data_), "offering memory to other devices");

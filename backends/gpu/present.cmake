@@ -1,8 +1,7 @@
-# The GPUs of this machine as architectures to compile for, empty where there are none: ECMV_CUDA_PRESENT (90-real...)
-# and ECMV_HIP_PRESENT (gfx90a...). What was found once is kept, so that a driver that does not answer later rebuilds
-# nothing.
+# The GPUs of this machine as architectures to compile for: ECMV_CUDA_PRESENT (90-real...) and ECMV_HIP_PRESENT
+# (gfx90a...), empty without one. They are cached, so that nothing is rebuilt if the driver does not answer later.
 
-# NVIDIA's, which its driver's program tells. The kernels need 75 or newer.
+# NVIDIA's GPUs, from the program of its driver. The kernels need 75 or newer.
 find_program(ECMV_NVIDIA_SMI nvidia-smi)
 mark_as_advanced(ECMV_NVIDIA_SMI)
 set(found "")
@@ -24,7 +23,7 @@ if(found)
   set(ECMV_CUDA_PRESENT "${found}" CACHE INTERNAL "architectures of this machine's NVIDIA GPUs")
 endif()
 
-# AMD's, which its kernel driver tells: 90010 is gfx90a, the last two digits being one in hexadecimal.
+# AMD's GPUs, from its kernel driver: 90010 is gfx90a, the last two digits making one in hexadecimal.
 set(found "")
 file(GLOB nodes /sys/class/kfd/kfd/topology/nodes/*/properties)
 foreach(node IN LISTS nodes)

@@ -1,7 +1,6 @@
-// An address in shared memory as a number that one instruction uses as it is. For pointers into shared memory nvcc adds
+// An address in shared memory as a number that an instruction uses directly. For pointers into shared memory nvcc adds
 // the memory's base by an instruction of its own at each access, which a loop of fifteen instructions feels twice.
-// Loads and stores through it keep their order among each other; between them and ordinary accesses there has to be a
-// barrier.
+// Loads and stores through it keep their order among each other, but need a barrier between them and ordinary accesses.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,7 @@ class SharedAddress {
     asm volatile("ld.shared.u16 %0, [%1];" : "=r"(value) : "r"(address_));
     return value;
   }
-  // If state < 2^16: state = state << 16 | word, and word becomes the next one after this address, which advances. Four
+  // If state < 2^16: state = state << 16 | word, and `word` becomes the one after this address, which advances. Four
   // instructions and no branch.
   ECMV_GPU_DEVICE void refill(uint32_t& state, uint32_t& word) {
     asm volatile(
@@ -32,7 +31,7 @@ class SharedAddress {
         "ld.shared.u16 %1, [%2+2];\n\t@low add.u32 %2, %2, 2;\n\t}"
         : "+r"(state), "+r"(word), "+r"(address_));
   }
-  // The word at this address plus `bits`, none of which the address has.
+  // The word at this address plus `bits`, where the address has none of these bits set.
   ECMV_GPU_DEVICE uint32_t load32_with(uint32_t bits) const {
     uint32_t value;
     asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address_ | bits));

@@ -1,5 +1,5 @@
 // Devices as the HIP runtime lists them: AMD's, or NVIDIA's where HIP was built for that platform. Most numbers are
-// asked for one by one because the properties structure differs between the platforms and their versions.
+// asked for one by one, since the properties structure differs between platforms and versions.
 #include "backends/gpu/host/discovery.h"
 
 #include "backends/cuda/nvml.h"
@@ -22,7 +22,8 @@ std::string architecture(const hipDeviceProp_t& properties) {
 #endif
 }
 
-// Shared memory of a thread block. On NVIDIA that is what it may ask for; HIP knows only what it gets without asking.
+// Shared memory of a thread block. On NVIDIA a block may ask for this much; HIP itself knows only what a block gets
+// without asking.
 int64_t shared_bytes(int index) {
 #if defined(__HIP_PLATFORM_NVIDIA__)
   int value = 0;

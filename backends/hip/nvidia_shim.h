@@ -1,6 +1,6 @@
-// Makes HIP 5's headers for the NVIDIA platform compile with CUDA 13, which dropped what they still mention: members of
-// the properties structure, texture references, and signatures without locations or edge data. Included before
-// everything else. Nothing here is called by this project except through those headers; what cannot work says so by its
+// Makes HIP 5's headers for the NVIDIA platform compile with CUDA 13, which dropped things that they still mention:
+// members of the properties structure, texture references, and signatures without locations or edge data. Included
+// before everything else. The project calls nothing here except through those headers; calls that cannot work return an
 // error.
 #pragma once
 

@@ -1,6 +1,5 @@
-// Clocks, power, temperature and throttle reasons of an AMD device as its kernel driver shows them in sysfs: the very
-// files that AMD's management library reads, so that nothing has to be installed. What a file does not tell stays 0 or
-// "".
+// Clocks, power, temperature and throttle reasons of an AMD device, from the sysfs files of its kernel driver. AMD's
+// management library reads the same files, so nothing has to be installed. Unknown values stay 0 or "".
 #pragma once
 
 #include <cstdlib>
@@ -14,7 +13,7 @@
 
 namespace ecmv::backends::hip {
 
-// The step of a "pp_dpm_*" file that is in use: "1: 1700Mhz *".
+// The active step of a "pp_dpm_*" file: "1: 1700Mhz *".
 inline double current_clock_hz(const std::filesystem::path& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -25,8 +24,8 @@ inline double current_clock_hz(const std::filesystem::path& path) {
   return 0;
 }
 
-// From the binary file gpu_metrics, whose format 1.1 to 1.3 has the device's own code at byte 68 and, in 1.3, one that
-// is the same for all devices at byte 112: bits 0 to 15 power, 16 to 31 current, 32 to 55 temperature.
+// Reads the binary file gpu_metrics. Formats 1.1 to 1.3 have the device's own code at byte 68; 1.3 also has a code at
+// byte 112 that is the same for all devices: bits 0 to 15 power, 16 to 31 current, 32 to 55 temperature.
 inline std::string throttle_reasons(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
@@ -51,7 +50,7 @@ inline std::string throttle_reasons(const std::filesystem::path& path) {
   return reasons.empty() ? "none" : reasons;
 }
 
-// `folder`: of the PCI device, "/sys/bus/pci/devices/0000:65:00.0".
+// `folder` is the PCI device's, "/sys/bus/pci/devices/0000:65:00.0".
 inline DeviceState read_sysfs(const std::filesystem::path& folder) {
   DeviceState state;
   state.clock_hz = current_clock_hz(folder / "pp_dpm_sclk");

@@ -1,4 +1,4 @@
-// World and Ranks by MPI. An error of MPI ends all ranks, as MPI does by itself.
+// World and Ranks by MPI. An error of MPI ends all ranks, as MPI does by default.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -15,8 +15,8 @@ namespace {
 constexpr int kSize = 1, kContent = 2;  // tags
 constexpr int64_t kPiece = int64_t{1} << 30;
 
-// MPI's own waiting keeps a core busy, which would be in the way of a rank that measures alone. An answer that comes at
-// once is not slept for; who has waited for long sleeps longer.
+// Polls and sleeps, since MPI's own waiting keeps a core busy, which would disturb a rank that measures alone. It does
+// not sleep if the answer comes at once, and sleeps longer the longer it has waited.
 void wait_asleep(MPI_Request& request) {
   constexpr int kPollsAwake = 500, kShortSleeps = 100;
   int done = 0;

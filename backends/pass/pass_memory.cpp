@@ -9,7 +9,7 @@
 namespace ecmv::backends {
 namespace {
 
-// Replaces what the plan has, which guards compare with.
+// Replaces the plan's values, which guards compare with.
 template <typename T>
 void keep(std::span<const std::byte> bytes, std::vector<T>& in_plan) {
   if (bytes.size() != in_plan.size() * sizeof(T))

@@ -1,4 +1,4 @@
-// The memory of a pass: what its layers read and write, each buffer between guard zones. For pass.cpp.
+// The memory of a pass: all that its layers read and write, each buffer between guard zones. For pass.cpp.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace ecmv::backends {
 
-// What outputs hold before a run that is checked, so that an element which nobody wrote is not right by chance.
-// Four of these bytes are a NaN.
+// Outputs hold these values before a checked run, so that an element nobody wrote is not right by chance. Four bytes of
+// this one are a NaN.
 inline constexpr int kPoisonFloat = 0xFF;
-// As int32 beyond every sum of fewer than 125,000 products of bytes.
+// As int32 it lies beyond every sum of fewer than 125,000 products of bytes.
 inline constexpr int kPoison32 = 0x85;
-// Neither zeros nor a likely symbol, so that a table or an offset left in the scratch does not survive.
+// Neither zero nor a likely symbol, so that no table or offset left in the scratch is still valid.
 inline constexpr int kPoisonScratch = 0xA7;
 constexpr int poison8(int round) { return round == 0 ? -128 : 127; }
 
@@ -27,7 +27,7 @@ struct LayerMemory {
   const CompressedView* view = nullptr;
   int64_t vector_rows = 0;  // elements of v
   int64_t first_row = 0;    // where this rank's rows begin in v
-  // Where ranks gather: bytes at which each rank's part begins, and the end, [ranks + 1]: of v, or of y, where every
+  // Where ranks gather: the byte at which each rank's part of v or y begins, and the end, [ranks + 1]. In y every
   // rank's products are [batch, its rows], aligned like a buffer of their own.
   std::vector<int64_t> gathered = {};
   int64_t first_float = 0;         // where this rank's products begin in y
@@ -45,15 +45,15 @@ struct LayerMemory {
 
 class PassMemory {
  public:
-  // Allocates all but the scratch and writes the inputs. `plan` keeps the values that guards compare with, so it
-  // outlives this, and set_input changes it.
+  // Allocates all but the scratch and writes the inputs. `plan` outlives this: guards compare with its values, and
+  // set_input changes them.
   PassMemory(PassPlan& plan, Executor& executor);
 
   const std::vector<LayerMemory>& layers() const { return layers_; }
   const LayerMemory& operator[](size_t layer) const { return layers_[layer]; }
   const Buffer* decoded() const { return decoded_.get(); }
 
-  // [workers] sizes; every enqueue from now on gets its worker's.
+  // Takes [workers] sizes. From now on every enqueue gets its worker's scratch.
   void allocate_scratch(std::span<const int64_t> bytes);
   // See Pass::set_input and Pass::poison_outputs.
   void set_input(size_t layer, std::span<const std::byte> bytes);

@@ -14,7 +14,7 @@ namespace ecmv::backends {
 class PassPlace final : public Place {
  public:
   explicit PassPlace(Executor& executor) : executor_(executor) {}
-  // The next binding covers that many layers.
+  // The next binding covers `layers` layers.
   void begin(size_t layers) { left_ = kDescriptionBytes * static_cast<int64_t>(layers); }
   const DeviceInfo& device() const override { return executor_.device(); }
   const std::byte* describe(std::span<const std::byte> bytes) override {

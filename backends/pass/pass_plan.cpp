@@ -9,7 +9,7 @@ namespace ecmv::backends {
 
 namespace {
 
-// Where a layer's parts begin; without ranks there are none.
+// Why the plan's parts make no sense, as a sentence; "" if they do. Without ranks there are none.
 std::string why_no_parts(const PassPlan& plan) {
   if (plan.ranks == nullptr) return plan.splits.empty() ? "" : "Layers are split among ranks, and there are none.";
   const size_t layers = plan.layers.size(), rank = static_cast<size_t>(plan.ranks->rank());

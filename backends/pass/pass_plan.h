@@ -1,4 +1,4 @@
-// What a plan says of its layers, and whether it makes sense; for pass.cpp and its parts.
+// Facts of a plan's layers, and whether the plan makes sense; for pass.cpp and its parts.
 #pragma once
 
 #include "backends/pass.h"
@@ -13,45 +13,44 @@ inline Split split_of(const PassPlan& plan, size_t layer) {
   return plan.splits.empty() ? Split::rows_gathered : plan.splits[layer];
 }
 
-// Elements of a layer's vector that this rank has after the layer: more than its rows where ranks gather them.
+// Elements of the layer's vector on this rank after the layer: more than its rows where ranks gather.
 inline int64_t vector_rows(const PassPlan& plan, size_t layer) {
   const bool gathers = plan.ranks != nullptr && split_of(plan, layer) == Split::rows_gathered;
   return gathers ? plan.parts[layer].back() : plan.layers[layer]->view().shape.rows;
 }
 
-// Whether a layer is decoded first and multiplied then: it has no kernel for the product.
+// Whether a layer is decoded first and then multiplied, because it has no kernel for the product.
 inline bool unfused(const PassPlan& plan, size_t layer) {
   const Kernel* kernel = chosen_kernel(plan, layer).kernel;
   return plan.op != Op::decode && (kernel == nullptr || kernel->op == Op::decode);
 }
 bool any_unfused(const PassPlan& plan);
 
-// Whether the plan's kernel takes chains as a whole; it does so where they are `chained`.
+// Whether the plan's kernel takes whole chains, which it does for `chained` plans.
 inline bool takes_chains(const PassPlan& plan) { return plan.kernel != nullptr && plan.kernel->whole_chain; }
 
-// What a layer's tokens are in memory.
+// The type of a layer's tokens in memory.
 inline Activations in_memory(const PassPlan& plan, size_t layer) {
   return unfused(plan, layer) ? Activations::f32 : plan.activations;
 }
 
-// The scales of a quantised layer, null without any; and whether a step of its own applies them to the sums.
+// The scales of a quantised layer, else null; and whether a step of its own applies them to the sums.
 const datasets::Scales* scales_of(const PassPlan& plan, size_t layer);
 bool scales_rows(const PassPlan& plan, size_t layer);
 
-// Whether ranks gather what a layer gives.
+// Whether ranks gather the layer's results.
 inline bool gathers(const PassPlan& plan, size_t layer) {
   return plan.ranks != nullptr && split_of(plan, layer) == Split::rows_gathered;
 }
 
-// Columns of a layer, of all ranks.
+// Columns of a layer over all ranks.
 int64_t all_cols(const PassPlan& plan, size_t layer);
 
-// A token's numbers that this rank multiplies the layer with; and all tokens', [batch, its columns].
+// The part of a token that this rank multiplies the layer with; and that of all tokens, [batch, its columns].
 std::span<const float> own_token(const PassPlan& plan, size_t layer, int token);
 std::vector<float> own_tokens(const PassPlan& plan, size_t layer);
 
-// Bytes at which the ranks' products of a layer begin where they are gathered, each aligned like a buffer of its own,
-// and at which the last ones end.
+// Bytes at which the ranks' gathered products of a layer begin, each aligned like a buffer of its own, and the end.
 std::vector<int64_t> places_of_products(const PassPlan& plan, size_t layer);
 
 // Throws std::invalid_argument for a plan whose parts do not fit together.

@@ -10,15 +10,15 @@ namespace ecmv::backends {
 
 struct PassSteps {
   std::vector<std::vector<Step>> of_layer;  // one layer by itself
-  std::vector<Step> all;                    // what a timed run does
-  std::vector<size_t> first;                // of each layer in `all`; none where a kernel takes the whole chain
+  std::vector<Step> all;                    // a timed run
+  std::vector<size_t> first;                // of each layer in `all`; empty where a kernel takes the whole chain
   std::vector<Step> fetch;                  // after `all` and outside the clock: floats to the host
-  std::vector<Step> exchange, product;      // `all` of ranks, divided
+  std::vector<Step> exchange, product;      // the two shares of `all` for ranks
   std::vector<Step> marks[2];               // before a timed run, by round
 };
 
-// kernels[layer] and, where it has been bound, the one of the whole `chain` outlive the steps. `host` is where the last
-// layer's result goes.
+// kernels[layer] and `chain`, the kernel of the whole chain if there is one, outlive the steps. The last layer's result
+// goes to `host`.
 PassSteps make_steps(const PassPlan& plan, const PassMemory& memory, std::span<const BoundKernel> kernels,
                      const BoundKernel& chain, std::span<std::byte> host);
 

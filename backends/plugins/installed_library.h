@@ -1,5 +1,5 @@
-// A shared library that is used where it is installed: it is opened at run time and called through its C interface, so
-// that neither a build nor a machine without it needs it. Whatever is missing is told as a sentence.
+// A shared library of the system, opened at run time and called through its C interface, so that neither a build nor a
+// machine needs it. If something is missing, a sentence says so.
 #pragma once
 
 #include <dlfcn.h>
@@ -15,7 +15,7 @@ class InstalledLibrary {
   explicit InstalledLibrary(std::string name) : name_(std::move(name)) {}
 
   // Opens the first of these files that the loader takes; false, with `missing`, if it takes none. An open library
-  // stays for as long as the process.
+  // stays open until the process ends.
   bool open(std::span<const char* const> files) {
     std::string tried;
     for (const char* file : files) {
@@ -34,13 +34,13 @@ class InstalledLibrary {
     if (object_ != nullptr) dlclose(std::exchange(object_, nullptr));
   }
 
-  // function = that of the name, null where the library has none.
+  // Sets `function` to the one of that name, or to null where the library has none.
   template <typename Function>
   bool find(Function& function, const std::string& symbol) const {
     function = object_ == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(object_, symbol.c_str()));
     return function != nullptr;
   }
-  // As find(), for a function that the library cannot be used without.
+  // Like find(), for a function without which the library cannot be used.
   template <typename Function>
   void take(Function& function, const std::string& symbol) {
     if (!find(function, symbol)) missing = without(symbol);

@@ -1,5 +1,5 @@
-// See own_file.h. The dynamic linker knows by which file an address came in; of the program itself it only
-// knows an empty name.
+// See own_file.h. The dynamic linker knows which file an address came from, but the program itself has an empty name
+// there.
 #include "backends/plugins/own_file.h"
 
 #include <dlfcn.h>

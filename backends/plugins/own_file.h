@@ -1,13 +1,11 @@
-// Where this code lies: plugins and configs are looked for from there, so that an installed tree may be
-// moved.
+// Where this code lies: plugins and configs are looked up from there, so an installed tree may be moved.
 #pragma once
 
 #include <filesystem>
 
 namespace ecmv::backends {
 
-// The program or the shared library that contains this code, symbolic links followed. Empty if the system
-// does not tell.
+// The program or the shared library that contains this code, symbolic links followed. Empty if unknown.
 const std::filesystem::path& own_file();
 
 }  // namespace ecmv::backends

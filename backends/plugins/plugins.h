@@ -1,8 +1,8 @@
-// GPU backends are shared objects, libecmv_ID.so, loaded at first use: from the folder that the environment variable
-// ECMV_PLUGIN_DIR names, or else from where the program or library with this code lies, from ecmv/ beside it (the
-// installed libecmv.so), or from lib/ecmv of the tree that the program is installed in. So a program built with every
-// toolkit starts on a machine with no driver at all: a plugin that is missing, does not load or was built otherwise is
-// a backend whose only device is unavailable, with the reason.
+// GPU backends are shared objects, libecmv_ID.so, loaded at first use, so a program built with every toolkit starts on
+// a machine with no driver at all. They come from the folder that the environment variable ECMV_PLUGIN_DIR names.
+// Without it they come from the folder of the program or library with this code, from ecmv/ beside it (the installed
+// libecmv.so), or from lib/ecmv of the program's tree. A plugin that is missing, does not load or was built otherwise
+// becomes a backend whose only device is unavailable, with the reason.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace ecmv::backends {
 
 // Raised whenever a type of backend.h, executor.h, kernel.h, ranks.h or compressed_matrix.h changes.
 inline constexpr uint32_t kPluginVersion = 7;
-// The types cross the border as they are, so both sides must come from one compiler.
+// Types cross the border unchanged, so both sides must come from one compiler.
 inline constexpr std::string_view kPluginCompiler = __VERSION__;
 
 struct CodecKernels {
@@ -25,7 +25,7 @@ struct CodecKernels {
   std::span<const Kernel> kernels;
 };
 
-// What `extern "C" const ecmv::backends::Plugin* ecmv_backend_plugin()` of a plugin returns.
+// The result of a plugin's `extern "C" const ecmv::backends::Plugin* ecmv_backend_plugin()`.
 struct Plugin {
   uint32_t version = kPluginVersion;
   std::string_view compiler = kPluginCompiler;

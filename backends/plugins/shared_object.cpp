@@ -16,7 +16,7 @@ namespace {
 using Header = ElfW(Ehdr);
 using Segment = ElfW(Phdr);
 
-// What the program itself is made of.
+// The architecture of the program itself.
 #if defined(__x86_64__)
 constexpr int kMachine = EM_X86_64;
 #elif defined(__aarch64__)
@@ -26,7 +26,7 @@ constexpr int kMachine = EM_NONE;  // not known here: not compared
 #endif
 constexpr int kClass = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
 
-// The end of `count` entries of `bytes` each from `begin` on, or as far as numbers go.
+// The end of `count` entries of `bytes` each from `begin` on; saturates.
 uint64_t end_of(uint64_t begin, uint64_t count, uint64_t bytes) {
   uint64_t size = 0, end = 0;
   return __builtin_mul_overflow(count, bytes, &size) || __builtin_add_overflow(begin, size, &end) ? UINT64_MAX : end;

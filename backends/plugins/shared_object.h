@@ -1,5 +1,5 @@
-// Shared objects are looked at before they are loaded: the dynamic linker maps what their headers promise and ends the
-// process with SIGBUS where the file is shorter, say because a build or a copy was interrupted.
+// Checks shared objects before they are loaded. The dynamic linker maps what their headers promise and ends the process
+// with SIGBUS where the file is shorter, say because a build or a copy was interrupted.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 namespace ecmv::backends {
 
 // Why this file cannot be a whole shared object for this machine, as the end of a sentence ("is cut short: ...."); ""
-// if its headers promise nothing that it does not have.
+// if the file has everything that its headers promise.
 std::string why_not_loadable(const std::filesystem::path& file);
 
 }  // namespace ecmv::backends

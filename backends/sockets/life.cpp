@@ -1,5 +1,5 @@
-// See life.h. Seconds are counted as turns of the thread, not by a clock: a run that is stopped and continued as a
-// whole has missed nothing.
+// See life.h. Silence is counted in turns of the thread, not by a clock, so a run that is stopped and continued as a
+// whole misses nothing.
 #include "backends/sockets/life.h"
 
 #include <poll.h>
@@ -14,7 +14,7 @@ namespace {
 constexpr char kAlive = 'a', kFarewell = 'f';
 
 void say(const Socket& end, char word) {
-  (void)::send(end.descriptor(), &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT);  // who does not read is missed by others
+  (void)::send(end.descriptor(), &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT);  // others miss a peer that does not read
 }
 
 }  // namespace

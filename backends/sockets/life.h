@@ -1,6 +1,6 @@
-// Signs of life between rank 0 and the others: a thread of each process sends one a second, looks for those of the
-// other side, and says so when they end. It is the only one that sees a rank die while everybody else waits for it, on
-// the host or on a device.
+// Signs of life between rank 0 and the others. A thread of each process sends one a second, watches for the other
+// side's, and reports when they end. Only this thread sees a rank die while everybody else waits for it, on the host or
+// on a device.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,12 @@ namespace ecmv::backends::sockets {
 
 class Life {
  public:
-  // [ranks], empty where there is nobody to look for. `lost(rank, silent)` comes from the thread: the other end is
-  // closed without a farewell, or nothing has come from it for kSilence seconds.
+  // [ranks] ends, empty where there is nobody to watch. The thread calls `lost(rank, silent)` if the other end is
+  // closed without a farewell, or if nothing has come from it for kSilence seconds.
   Life(std::vector<Socket> ends, std::function<void(int rank, bool silent)> lost);
   Life(const Life&) = delete;
   ~Life();
-  // From now on nobody is missed, and the other ends do not miss this one, which without it is lost.
+  // Stops watching the others, and stops them from watching this process, which they would otherwise report as lost.
   void farewell();
 
   static constexpr int kSilence = 15;

@@ -1,4 +1,4 @@
-// World by sockets between rank 0 and each other rank: what the others say to each other goes through rank 0.
+// World by sockets between rank 0 and each other rank. Messages between the others go through rank 0.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -32,8 +32,8 @@ constexpr const char* kPlaceVariable = "ECMV_PLACE_OF_RANK";  // "rank size fram
 
 class SocketWorld final : public World {
  public:
-  // `links` are those with the other ranks, of which a rank but the first has one, with rank 0. `processes`: those that
-  // this one started, by rank.
+  // `links`: to the other ranks; a rank other than 0 has only the one to rank 0. `processes`: the ones that this
+  // process started, by rank.
   SocketWorld(int rank, int size, std::vector<Link> links, std::vector<pid_t> processes, OnLoss on_loss)
       : rank_(rank), size_(size), processes_(std::move(processes)), on_loss_(std::move(on_loss)) {
     std::vector<Socket> ends;
@@ -45,7 +45,7 @@ class SocketWorld final : public World {
     life_.emplace(std::move(ends), [this](int other, bool silent) { lose(other, silent); });
   }
   ~SocketWorld() override {
-    // Not after finish(): this process gives up, and the others have to end.
+    // Without finish() this process gives up, and the others have to end.
     if (life_) stop_all();
   }
 
@@ -64,7 +64,7 @@ class SocketWorld final : public World {
       const Head head = read_head(from);
       std::vector<std::byte> content = read_content(from, head);
       if (head.kind == Kind::message) return content;
-      // What is left of a gathering that failed here.
+      // The rest of a gathering that failed here.
     }
   }
   std::unique_ptr<Ranks> first(int count) override;
@@ -81,7 +81,7 @@ class SocketWorld final : public World {
     }
   }
 
-  // Rank 0 gets the others' parts and sends all of it; with `broken` it says that there is nothing.
+  // Rank 0 collects the others' parts and sends the whole; `broken` tells the others that there is none.
   void gather(int count, std::byte* data, std::span<const int64_t> offsets) {
     const auto part = [&](int rank) {
       const auto at = static_cast<size_t>(rank);
@@ -104,7 +104,7 @@ class SocketWorld final : public World {
   }
 
  private:
-  // A message in place of a part is the answer of a rank that failed before it came here.
+  // If a message comes instead of a part, that rank failed before it came here.
   void read_part(int from, std::span<std::byte> part) {
     const Head head = read_head(from);
     if (head.kind == Kind::part && head.bytes == part.size()) {
@@ -160,7 +160,7 @@ class SocketWorld final : public World {
     }
     return " is gone.";
   }
-  // Also those that do not run: one that was stopped would stay.
+  // SIGKILL ends stopped processes as well, which would otherwise stay.
   void stop_all() const {
     for (const pid_t process : processes_)
       if (process > 0) ::kill(process, SIGKILL);
@@ -172,7 +172,7 @@ class SocketWorld final : public World {
   std::vector<pid_t> processes_;
   OnLoss on_loss_;
   std::atomic<bool> lost_ = false;
-  std::optional<sockets::Life> life_;  // goes first
+  std::optional<sockets::Life> life_;  // destroyed first
 };
 
 class SocketRanks final : public Ranks {
@@ -245,7 +245,7 @@ std::unique_ptr<World> start_world(int size, std::span<const std::string> argume
     for (char** one = environ; *one != nullptr; ++one) variables.push_back(*one);
     variables.push_back(const_cast<char*>(place.c_str()));
     variables.push_back(nullptr);
-    // Between fork and exec only what a process with threads may do there.
+    // Between fork and exec a process with threads may call little.
     const pid_t process = ::fork();
     if (process < 0) {
       const std::string reason = std::strerror(errno);

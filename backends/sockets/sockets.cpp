@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{120};
 
-// The first words of a connection: ranks of another program or build have others.
+// The first words of a connection. They differ between programs and builds.
 struct Hello {
   char program[8] = {'e', 'c', 'm', 'v', 'r', 'a', 'n', 'k'};
   char compiler[48] = {};
@@ -46,7 +46,7 @@ bool wait_for(const Socket& socket, Clock::time_point end) {
   return left > 0 && ::poll(&one, 1, static_cast<int>(left)) > 0;
 }
 
-// Small messages go at once.
+// Send small messages at once.
 void hurry(const Socket& socket) {
   const int on = 1;
   (void)setsockopt(socket.descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -71,7 +71,7 @@ Socket introduced(const std::string& address, int port, const Hello& hello, Cloc
     Socket socket = connected(address, port);
     if (socket) {
       hurry(socket);
-      // Rank 0 answers, so that whoever else listens there is not taken for it.
+      // Rank 0 answers, so that another program that listens there is not taken for it.
       std::byte answer{};
       if (write_all(socket, std::as_bytes(std::span(&hello, 1))) && wait_for(socket, end) &&
           read_all(socket, {&answer, 1}) && answer == std::byte{'y'})

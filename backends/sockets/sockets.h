@@ -11,7 +11,7 @@
 
 namespace ecmv::backends::sockets {
 
-// Owns a descriptor, which programs that this process starts do not get.
+// Owns a descriptor, which is not passed on to programs that this process starts.
 class Socket {
  public:
   Socket() = default;
@@ -30,14 +30,14 @@ class Socket {
   int descriptor_ = -1;
 };
 
-// Two ends that are connected, within this machine. Throws WorldError.
+// Two connected ends within this machine. Throws WorldError.
 std::pair<Socket, Socket> pair_of_sockets();
 
-// All of it, or false once the other end is gone.
+// Writes all bytes; false once the other end is gone.
 bool write_all(const Socket& socket, std::span<const std::byte> bytes);
 bool read_all(const Socket& socket, std::span<std::byte> bytes);
 
-// What a frame is: a message of World; the part of a vector that is gathered, or all of it; the word that a gathering
+// Kinds of frames: a message of World; the part of a vector that is gathered, or all of it; the word that a gathering
 // fails.
 enum class Kind : uint64_t { message = 1, part = 2, broken = 3 };
 struct Head {
@@ -52,8 +52,8 @@ struct Link {
   Socket frames, life;
 };
 
-// On rank 0: waits at the port until all others have connected; [size], the first one empty. On another rank: connects,
-// as soon as rank 0 is there. Both give up after two minutes and throw WorldError.
+// Rank 0 waits at the port until all others have connected, and returns [size] links, the first one empty. Another rank
+// connects as soon as rank 0 is there. Both give up after two minutes and throw WorldError.
 std::vector<Link> accept_ranks(int port, int size);
 Link connect_to_first(const std::string& address, int port, int rank, int size);
 

@@ -13,7 +13,7 @@ namespace {
 
 std::string speed(const Outlook& one) { return reports::si_text(one.tokens_per_s()) + " tokens/s"; }
 
-// Without loss: uncompressed or not, the first of them that is best; null where there is none.
+// The first of the best lossless outlooks, uncompressed or not; null if there is none.
 template <typename Better>
 const Outlook* best_of(const std::vector<Outlook>& outlooks, bool uncompressed, double memory_bytes, Better better) {
   const Outlook* best = nullptr;

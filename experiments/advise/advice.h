@@ -1,4 +1,4 @@
-// From outlooks to what a user should do, in English.
+// Turns outlooks into advice for a user, in English.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 namespace ecmv::experiments {
 
 struct Advice {
-  std::string verdict;             // what to do, with the numbers that say so
-  std::vector<std::string> notes;  // what else is worth knowing
+  std::string verdict;             // what to do, with the numbers that support it
+  std::vector<std::string> notes;  // other facts worth knowing
 };
 
-// `memory_bytes` of the device, 0 where it is not known. Speeds within kLevel of each other are level.
+// `memory_bytes` is the device's, 0 if unknown. Speeds within kLevel of each other count as level.
 inline constexpr double kLevel = 0.03;
 Advice advice(const std::vector<Outlook>& outlooks, const std::string& type, double memory_bytes);
 

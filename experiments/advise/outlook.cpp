@@ -16,7 +16,7 @@ using reports::CaseRecord;
 
 // One layer of a measured case.
 struct Rate {
-  std::string kind;  // "" where the record does not tell
+  std::string kind;  // "" if the record lacks it
   int64_t rows = 0, cols = 0;
   double seconds = 0, bytes = 0;
   double elements() const { return static_cast<double>(rows) * static_cast<double>(cols); }
@@ -33,7 +33,7 @@ std::vector<Rate> rates_of(const CaseRecord& r) {
     layers.push_back(count);
     weights.push_back(alone ? part.layer_s : rates.back().elements());
   }
-  if (rates.empty()) {  // a matmul: all of its layers are alike, or shared out by their elements
+  if (rates.empty()) {  // a matmul: its layers are alike, or share the time by their elements
     auto shapes = r.data.shapes;
     if (shapes.empty()) shapes.push_back({r.data.rows, r.data.cols, r.data.layers});
     for (const auto& [rows, cols, count] : shapes) {
@@ -49,7 +49,7 @@ std::vector<Rate> rates_of(const CaseRecord& r) {
   return rates;
 }
 
-// How unlike a layer is to one that was measured: columns decide more than rows, and another kind is a tie-breaker.
+// How unlike a layer is to a measured one: columns count more than rows, and the kind breaks ties.
 double distance(const LayerGroup& layer, const Rate& rate) {
   const auto octaves = [](int64_t a, int64_t b) {
     return std::abs(
@@ -77,7 +77,7 @@ bool counts(const CaseRecord& r, const OutlookTask& task) {
          (task.device.empty() || reports::device_label(r) == task.device);
 }
 
-// Layers that the case has just so.
+// The number of layers that the case measured exactly.
 int64_t exact_layers(const CaseRecord& r, const OutlookTask& task) {
   int64_t exact = 0;
   for (const LayerGroup& group : task.groups)
@@ -126,7 +126,7 @@ std::vector<LayerGroup> groups_of(const std::vector<datasets::WeightLayer>& laye
 }
 
 std::vector<Outlook> outlooks(const reports::RecordSet& records, const OutlookTask& task) {
-  // A codec may have several cases: a step counts before a matmul, then more layers of the very shapes, then the later
+  // A codec may have several cases. A step counts before a matmul, then more layers of the same shapes, then the later
   // case.
   using Rank = std::tuple<bool, int64_t, size_t>;
   std::map<std::tuple<std::string, std::string, std::string>, std::pair<Rank, const CaseRecord*>> best;

@@ -1,5 +1,5 @@
-// The arithmetic of `ecmv advise`: from records of measured products to the bytes that a codec would store for other
-// weights and the time that a decoding step would take.
+// The arithmetic of `ecmv advise`: from records of measured products it derives the bytes that a codec would store for
+// other weights, and the time of a decoding step.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,17 @@ struct Outlook {
   std::string format;          // element type or quantiser: "bf16", "absmax[bits=8,group=row]"
   std::string codec;           // with its settings
   std::string device, kernel;  // where that was measured
-  bool uncompressed = false;   // one of the codecs that others are compared with
-  bool lossless = false;       // the format is that of the weights, and its elements are kept
+  bool uncompressed = false;   // one of the baseline codecs
+  bool lossless = false;       // the format is the weights' own, and its elements are kept
   double snr_db = reports::kUnknown;
   int64_t batch = 1;  // tokens of a step
   double stored_bytes = 0;
   double step_s = 0;       // all layers once
-  bool disturbed = false;  // by other programs, while it was measured
+  bool disturbed = false;  // other programs ran during the measurement
   double tokens_per_s() const { return static_cast<double>(batch) / step_s; }
 };
 
-// What to reckon with.
+// The weights, and which records to use.
 struct OutlookTask {
   std::vector<LayerGroup> groups;
   std::string type;  // of the elements, as records name it: "bf16"
@@ -42,10 +42,10 @@ struct OutlookTask {
   std::string device;       // only cases of this device; "": whatever the records have
 };
 
-// One outlook for each format, codec with its settings and device, the fastest first. It is drawn from ok cases of the
-// op `step` with that batch and type, or quantised; where a codec has no step, from `matmul`. A step's time is shared
-// out among its layers in proportion to what each took alone, so the outlook for the very layers of a record is its own
-// time. A layer of another shape takes as long an element as the most similar one in the records.
+// One outlook for each format, codec with its settings and device, the fastest first. It comes from ok cases of the op
+// `step` with that batch and type, or quantised; for a codec without a step, from `matmul`. A step's time is divided
+// among its layers in proportion to their times alone, so the outlook for exactly the layers of a record is the
+// record's own time. A layer of another shape takes as long an element as the most similar one in the records.
 std::vector<Outlook> outlooks(const reports::RecordSet& records, const OutlookTask& task);
 
 }  // namespace ecmv::experiments

@@ -15,11 +15,11 @@
 namespace ecmv::experiments {
 namespace {
 
-// What a core encodes, decodes and checks in about ten seconds with one codec.
+// A core encodes, decodes and checks this much in about ten seconds with one codec.
 constexpr int64_t kElementsACore = 24'000'000, kFewestElements = 32'000'000, kMostElements = 512'000'000;
 constexpr int64_t kFewestRows = 256, kMostRows = int64_t{1} << 24, kMostCopies = 64;
 
-// Those that a sample has.
+// The layers of a sample.
 std::vector<datasets::WeightLayer> sampled(const datasets::WeightLayers& weights) {
   std::vector<datasets::WeightLayer> layers = weights.layers;
   if (weights.source == "model")
@@ -41,8 +41,8 @@ int64_t rows_of(const std::vector<datasets::WeightLayer>& layers) {
   return rows;
 }
 
-// How often the sampled block stands in memory: until caches do not hold its codes, but at most once a block of the
-// model.
+// Copies of the sampled block in memory: enough that caches do not hold its codes, but at most one for each block of
+// the model.
 int64_t copies_of(const datasets::WeightLayers& weights, const std::vector<datasets::WeightLayer>& layers, int64_t rows,
                   int64_t cache_bytes) {
   std::set<int64_t> blocks;
@@ -52,12 +52,12 @@ int64_t copies_of(const datasets::WeightLayers& weights, const std::vector<datas
   std::erase_if(block, [](const datasets::WeightLayer& layer) { return datasets::layer_block(layer.name) < 0; });
   const int64_t of_block = elements_of(block, rows), rest = elements_of(layers, rows) - of_block;
   if (blocks.empty() || of_block == 0) return 1;
-  // Half a byte an element is about the least that codes of bytes take, and a pass over four caches comes from memory.
+  // Codes of bytes take at least about half a byte an element, and a pass over four caches comes from memory.
   const int64_t wanted = (8 * cache_bytes - rest + of_block - 1) / of_block;
   return std::clamp<int64_t>(wanted, 1, std::min<int64_t>(kMostCopies, static_cast<int64_t>(blocks.size())));
 }
 
-// Lossless codecs with a fused float product there, or with a decoder that is built for speed.
+// Lossless codecs that have a fused float product there, or a decoder built for speed.
 std::vector<std::string> quick_codecs(const std::string& backend) {
   const std::string place = backend == "best" ? "simd" : backend;
   std::vector<std::string> ids;

@@ -14,17 +14,17 @@ struct SampleRequest {
   std::string backend = "best";
   std::string device = {}, threads = {};  // "": the first, all
   std::string batch = "1";
-  std::string activations = {};              // what the tokens are: f32, bf16; "": f32
-  std::vector<std::string> codecs = {};      // as --codec; none: those with kernels that are built for speed
-  std::vector<std::string> quantisers = {};  // as --quantise, besides the weights as they are
+  std::string activations = {};              // the tokens' type: f32, bf16; "": f32
+  std::vector<std::string> codecs = {};      // as --codec; empty: those with kernels built for speed
+  std::vector<std::string> quantisers = {};  // as --quantise, besides the unquantised weights
 };
 
-// Decoding steps of the first block and of the layers outside of blocks. The block stands in memory until caches do not
-// hold it, but at most as often as the model has blocks; large matrices are cut to their first rows. Floats of more
-// than 16 bits are rounded to bf16. Throws ConfigError.
+// An experiment with decoding steps of the first block and of the layers outside of blocks. The block stands in memory
+// until caches do not hold it, but at most as often as the model has blocks. Large matrices are cut to their first
+// rows. Floats of more than 16 bits are rounded to bf16. Throws ConfigError.
 Experiment sample_experiment(const SampleRequest& request, const datasets::WeightLayers& weights);
 
-// The type of elements that is measured: "bf16", "i8"; "" for blocks.
+// The type of the measured elements: "bf16", "i8"; "" for blocks.
 std::string measured_type(const std::string& dtype);
 
 }  // namespace ecmv::experiments

@@ -1,5 +1,5 @@
-// What the blocks of memory compression codecs take: totals of every accounting, and the bytes on a packet link that
-// carries the blocks one by one, as in the memory systems that these codecs are made for.
+// Sizes of blocks of memory compression codecs: totals of every accounting, and the bytes on a packet link that carries
+// the blocks one by one, as in the memory systems that these codecs are made for.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace ecmv::experiments {
 
-// A link that sends packets: a header, then blocks, each after a tag that tells which request it answers. A block is
-// never cut.
+// A link that sends packets: a header, then blocks, each after a tag that says which request it answers. No block is
+// cut.
 struct PacketLink {
   int64_t header_bytes = 8;
   int64_t payload_bytes = 4096;  // at most
@@ -26,7 +26,7 @@ struct PacketLink {
 // std::invalid_argument for a block that no packet holds.
 int64_t link_bytes(const PacketLink& link, std::span<const uint32_t> block_bits);
 
-// Adds record.blocks if the codec counts its blocks. Returns "" or how its counting contradicts what it stored.
+// Adds record.blocks if the codec counts its blocks. Returns "", or how the count contradicts the stored bytes.
 std::string fill_blocks(reports::CaseRecord& record, const CodecChoice& choice,
                         const std::vector<datasets::Matrix>& matrices,
                         const std::vector<backends::CompressedMatrix>& layers);

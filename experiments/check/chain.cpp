@@ -1,4 +1,4 @@
-// See chain.h. Layers of unchained datasets would be independent, but one loop serves both.
+// See chain.h. Layers of unchained datasets are independent, but one loop serves both.
 #include "experiments/check/chain.h"
 
 #include <algorithm>
@@ -28,14 +28,14 @@ std::vector<int8_t> padded(const std::vector<int8_t>& vector) {
   return out;
 }
 
-// Another vector of the same size: moved by one and negated.
+// Another vector of the same size: rotated by one and negated.
 std::vector<int8_t> changed(std::vector<int8_t> vector) {
   if (!vector.empty()) std::rotate(vector.begin(), vector.begin() + 1, vector.end());
   for (int8_t& value : vector) value = static_cast<int8_t>(std::min(127, -value));
   return vector;
 }
 
-// Without scales it chooses them.
+// Chooses the scales if there are none.
 ReferenceChain compute_chain(std::span<const datasets::Matrix> layers, const std::vector<int8_t>& initial_vector,
                              const std::vector<float>& scales) {
   ReferenceChain chain;
@@ -72,8 +72,8 @@ std::string why_no_product(std::span<const datasets::Matrix> matrices) {
   return {};
 }
 
-// Integers of rows and groups with scales of their own are no numbers that an int8 chain could go on with; one scale of
-// the tensor is part of what requantisation divides by.
+// Integers with a scale for each row or group are no numbers that an int8 chain could continue with. One scale of the
+// tensor is divided out by requantisation.
 std::string why_no_product(const datasets::Dataset& dataset) {
   if (std::string reason = why_no_product(dataset.layers); !reason.empty()) return reason;
   for (const datasets::Scales& scales : dataset.scales)

@@ -1,5 +1,5 @@
-// The chain that every kernel has to reproduce: computed once per dataset, from the uncompressed matrices, by plain
-// loops.
+// The chain that every kernel has to reproduce, computed once for a dataset by plain loops over the uncompressed
+// matrices.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,21 @@
 
 namespace ecmv::experiments {
 
-// v_i = requantise(W_i v_{i-1}, scale_i) with scale_i = 127 / max|W_i v_{i-1}| (1 where that maximum is 0), so that
-// every v_i fits an int8. Matrices that do not fit together (rectangular ones) are not chained: each gets an input of
-// its own.
+// v_i = requantise(W_i v_{i-1}, scale_i) with scale_i = 127 / max|W_i v_{i-1}| (1 where that maximum is 0), so every
+// v_i fits an int8. Matrices that do not fit together (rectangular ones) are not chained: each gets its own input.
 struct ReferenceChain {
   bool chained = true;
   std::vector<std::vector<int8_t>> inputs;         // one (chained) or one a layer, each [cols]
   std::vector<float> scales;                       // [layers]
   std::vector<std::vector<int32_t>> accumulators;  // [layers][rows]
   std::vector<std::vector<int8_t>> outputs;        // [layers][rows]
-  // Other inputs with the same scales, so that outputs may saturate. Samples take turns with them: a result that a
-  // kernel kept from an earlier sample is wrong in the next.
+  // Other inputs with the same scales, whose outputs may saturate. Samples alternate between the two, so a result that
+  // a kernel kept from an earlier sample is wrong in the next.
   std::shared_ptr<const ReferenceChain> changed;
 };
 
-// "" if products of these matrices are defined here, which take int8 elements; otherwise why not. Those of a dataset
-// must be the numbers themselves, but for one scale of the tensor.
+// "" if int8 products of these matrices are defined, otherwise the reason. The elements of a dataset must be the
+// numbers themselves, except for one scale of the tensor.
 std::string why_no_product(std::span<const datasets::Matrix> matrices);
 std::string why_no_product(const datasets::Dataset& dataset);
 

@@ -31,7 +31,7 @@ std::string first_difference(std::span<const T> got, std::span<const T> expected
                      what, index / cols, index % cols, *g, *e, differing, got.size());
 }
 
-// Bytes of one row; elements wider than a byte are compared byte for byte.
+// Bytes of one row; elements wider than a byte are compared byte by byte.
 int64_t row_bytes(const datasets::Matrix& matrix) {
   return std::max<int64_t>(1, codecs::shape_in_bytes(matrix.view()).cols);
 }
@@ -58,7 +58,7 @@ void compare_floats(backends::Pass& pass, const backends::ExactProduct& expected
   check.bound_used = std::max(check.bound_used, product.used);
 }
 
-// The tokens that changed inputs put in the places of a batch.
+// The tokens that take the places of a batch for changed inputs.
 std::vector<int> next_tokens(int batch) {
   std::vector<int> tokens(static_cast<size_t>(batch));
   for (int place = 0; place < batch; ++place) tokens[static_cast<size_t>(place)] = (place + 1) % batch;
@@ -96,7 +96,7 @@ bool contains_poison(const datasets::Matrix& matrix) {
   return std::find(elements.begin(), elements.end(), int8_t{-128}) != elements.end();
 }
 
-// What one layer adds to the record of its codec.
+// One layer's contribution to the record of its codec.
 struct LayerTally {
   Outcome outcome;
   double elements = 0, ideal_bits = 0, bound_used = 0;
@@ -154,7 +154,7 @@ Outcome encode_layer(const CodecChoice& codec_or_mix, const datasets::Matrix& ma
   return {};
 }
 
-// The layers of one codec together. Those that a mix's lossless codecs keep are decoded to what they were.
+// Adds up the layers of one codec. Layers that a mix codes without loss count as decoded to their original.
 void add_up(std::span<const LayerTally> layers, const std::vector<datasets::Matrix>& matrices, EncodedLayers& result) {
   LayerTally sum;
   for (const LayerTally& layer : layers) {
@@ -201,8 +201,8 @@ std::vector<EncodedLayers> encode_and_check(std::span<const CodecChoice> codecs,
   return results;
 }
 
-// Less than four layers a thread leaves many threads idle at the end: 10 layers of one codec at a time on 16 threads
-// took 13 s of 24.
+// Fewer than four layers a thread leave many threads idle at the end: encoding 10 layers of one codec at a time on 16
+// threads took 13 s of 24.
 size_t encoded_at_once(std::span<const CodecChoice> codecs, const std::vector<datasets::Matrix>& matrices) {
   const size_t threads = static_cast<size_t>(backends::cpu::Team::available_threads());
   const int64_t available = backends::cpu::available_memory_bytes() / 2;

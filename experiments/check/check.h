@@ -1,4 +1,4 @@
-// The two tiers of checking. A message is empty when all is well, otherwise it names the first difference.
+// The two tiers of checking. A message is empty if all is well, otherwise it names the first difference.
 #pragma once
 
 #include <functional>
@@ -20,42 +20,42 @@ namespace ecmv::experiments {
 
 // The compressed layers of one codec.
 struct EncodedLayers {
-  // Unless ok, that of the first layer that is not: refused by the codec, incorrect (tier 1), or what the encoder or
-  // decoder threw.
+  // If not ok, the outcome of the first layer that failed: refused by the codec, incorrect (tier 1), or an exception of
+  // the encoder or decoder.
   Outcome outcome;
   std::vector<backends::CompressedMatrix> layers;
-  std::string decode = "exact";  // or which bound the reference decode keeps
-  // For codecs that are lossy for these matrices: the reference decoder's output for each layer, which kernels must
+  std::string decode = "exact";  // or the bound that the reference decode keeps
+  // For codecs that are lossy on these matrices: the reference decoder's output for each layer, which kernels must
   // reproduce.
   std::shared_ptr<std::vector<datasets::Matrix>> decoded;
-  double ideal_bits_per_element = reports::kUnknown;  // of all layers together, where the codec knows it
+  double ideal_bits_per_element = reports::kUnknown;  // of all layers together, if the codec knows it
 };
 
-// Tier 1: refuses?, encode, reference decode, comparison byte for byte (of lossy codecs: under the bound that they
-// state) and the declared bound of the size. One thread works on one layer of one codec; several codecs at once keep
-// all threads busy where layers are few. Once `interrupted`, the rest stays undone.
+// Tier 1: asks whether the codec refuses, encodes, decodes by the reference, compares byte for byte (for lossy codecs:
+// with the bound that they state), and checks the declared bound of the size. One thread works on one layer of one
+// codec; several codecs at once keep all threads busy where layers are few. Once `interrupted`, the rest stays undone.
 std::vector<EncodedLayers> encode_and_check(
     std::span<const CodecChoice> codecs, const std::vector<datasets::Matrix>& matrices,
     const std::function<bool()>& interrupted = [] { return false; });
 
-// How many codecs from the front are encoded at once: as many as give each thread up to four layers and half of the
-// memory holds; at least one.
+// How many codecs from the front to encode at once: enough to give each thread up to four layers, as far as half of the
+// memory holds them; at least one.
 size_t encoded_at_once(std::span<const CodecChoice> codecs, const std::vector<datasets::Matrix>& matrices);
 
-// What results are compared with.
+// The reference for results.
 struct Reference {
-  // The source's. For lossy codecs what the reference decoder made.
+  // The source's matrices; for lossy codecs, the reference decoder's output.
   std::shared_ptr<const std::vector<datasets::Matrix>> matrices;
   std::shared_ptr<const ReferenceChain> chain;  // matvec
   std::shared_ptr<FloatReference> floats = {};  // matmul, of `matrices`; tokens in float32
   std::shared_ptr<FloatReference> bf16 = {};    // tokens in bf16
-  // The matrix of each layer of the pass, for a step that walks over some of them more than once. Empty: each once.
+  // The matrix of each layer of the pass, for a step that uses some of them more than once. Empty: each once.
   std::vector<size_t> order = {};
 
   size_t layers() const { return order.empty() ? matrices->size() : order.size(); }
   size_t matrix_of(size_t layer) const { return order.empty() ? layer : order[layer]; }
 
-  // What a case with these activations is compared with: its tokens' products are `floats`.
+  // The reference for a case with these activations: its tokens' products are `floats`.
   Reference of(backends::Activations activations) const {
     Reference reference = *this;
     if (activations == backends::Activations::bf16) reference.floats = bf16;
@@ -63,34 +63,35 @@ struct Reference {
   }
 };
 
-// What tiers 2a and 2b found.
+// Findings of tiers 2a and 2b.
 struct OutputCheck {
   std::string outputs;    // difference to the reference
   std::string guards;     // broken guard zones
-  double bound_used = 0;  // matmul: the largest error as a part of its bound
+  double bound_used = 0;  // matmul: the largest error relative to its bound
   bool fine() const { return outputs.empty() && guards.empty(); }
   Outcome outcome() const {
     return fine() ? Outcome{} : Outcome{reports::Status::incorrect, outputs.empty() ? guards : outputs};
   }
 };
 
-// Tier 2a: poisons every output, runs layer by layer and compares each element of each layer's result.
+// Tier 2a: poisons every output, runs layer by layer and compares each element of each result.
 OutputCheck check_every_layer(backends::Pass& pass, backends::Op op, const Reference& reference);
 
-// Tier 2a of matmuls with long rows: the same with sparse tokens (the reference's probes), in passes of their own. In a
-// small batch not all tokens are taken for every layer, but other ones for the next.
+// Tier 2a for matmuls with long rows: the same with sparse tokens (the reference's probes), in passes of their own. A
+// small batch takes only some of the tokens for a layer, and others for the next.
 using PreparePass = std::function<std::unique_ptr<backends::Pass>(backends::Device&, const backends::PassPlan&)>;
 OutputCheck check_probes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
                          const Reference& reference);
 
-// Tier 2b. `changed`: the pass had the changed inputs (chain.h; of a float product the tokens of the next place,
-// negated). `layers`: how many layers ran; of decoding, the last of them is compared, for only that is left.
+// Tier 2b. `changed`: the pass had the changed inputs (chain.h; for a float product the tokens of the next place,
+// negated). `layers`: how many layers ran. For decoding it compares the last of them, the only one whose result is
+// left.
 OutputCheck check_last_pass(backends::Pass& pass, backends::Op op, const Reference& reference, bool changed,
                             size_t layers);
-// The inputs of a pass over the reference's layers as they are, or changed. `batch`: of a float product.
+// Sets the inputs of a pass over the reference's layers, plain or changed. `batch`: for float products.
 void set_inputs(backends::Pass& pass, backends::Op op, const Reference& reference, int batch, bool changed);
-// What is at hand of the last whole pass without waiting (Pass::result): the whole vector of a product of int8; no NaN
-// is left in float products; the marked bytes of a decoded matrix.
+// Checks the results of the last whole pass that need no waiting (Pass::result): the whole vector of an int8 product,
+// the absence of NaN in float products, the marked bytes of a decoded matrix.
 Outcome check_result(const backends::Pass& pass, backends::Op op, const Reference& reference, bool changed);
 
 }  // namespace ecmv::experiments

@@ -15,8 +15,8 @@ class Damager {
  public:
   Damager(const codecs::CodecEntry& entry, const backends::CompressedMatrix& whole) : entry_(entry), whole_(whole) {}
 
-  // Damages a copy and decodes it. Sections are copied to blocks of exactly their size, so that a sanitizer sees every
-  // byte read past them.
+  // Damages a copy and decodes it. Each section lies in a block of exactly its size, so a sanitizer sees every byte
+  // read past it.
   void attempt(const std::function<void(backends::CompressedMatrix&)>& damage) {
     backends::CompressedMatrix damaged = whole_;
     damage(damaged);
@@ -58,7 +58,7 @@ CorruptionResult decode_damaged_streams(const codecs::CodecEntry& entry, const d
     return early;
   }
   Damager damager(entry, whole);
-  std::mt19937_64 random(1);  // its numbers are the same everywhere
+  std::mt19937_64 random(1);  // its numbers are the same on all platforms
   for (size_t s = 0; s < whole.sections.size() && !interrupted(); ++s) {
     const size_t size = whole.sections[s].bytes.size();
     for (const size_t keep : {size_t{0}, size_t{1}, size / 4, size / 2, size - size / 8, size - 1})

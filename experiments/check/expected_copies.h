@@ -1,5 +1,6 @@
-// Copies of what decoding must give, in the memory of the devices that decode: there a comparison takes as long as
-// reading it, and its way to the host many times that. One copy serves all passes that must give the same bytes.
+// Copies of the expected decoded matrices in the memory of the devices that decode. A comparison there takes as long as
+// reading the matrix; its way to the host takes many times that. One copy serves all passes that must give the same
+// bytes.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@ namespace ecmv::experiments {
 
 class ExpectedCopies {
  public:
-  // Made when it is first asked for. Null where the device's memory is the host's, or has no room. `expected` outlives
-  // the copies.
+  // Copies at the first call. Null where the device's memory is the host's, or has no room. `expected` outlives the
+  // copies.
   const backends::Buffer* of(backends::Device& device, std::span<const std::byte> expected);
 
  private:

@@ -14,7 +14,7 @@ Outcome outcome_of_exception() {
     throw;
   } catch (const backends::OutOfMemory& e) {
     return {Status::out_of_memory, e.what()};
-  } catch (const std::length_error&) {  // of a vector beyond its largest size
+  } catch (const std::length_error&) {  // a vector beyond its largest size
     return {Status::out_of_memory, "The host has no memory for sizes like this case's."};
   } catch (const std::bad_alloc&) {
     return {Status::out_of_memory, "The host has no memory left for this case."};

@@ -1,4 +1,4 @@
-// How a case, or one step towards its record, ended. An exception becomes a status here and nowhere else.
+// How a case, or one step towards its record, ended. Only here does an exception become a status.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ struct Outcome {
   bool fine() const { return status == reports::Status::ok; }
 };
 
-// The exception that is being handled: a lack of memory is out_of_memory, backends::Refused is refused, everything else
-// an error.
+// The outcome for the exception being handled: lack of memory is out_of_memory, backends::Refused is refused,
+// everything else an error.
 Outcome outcome_of_exception();
 
-// What `step` returns, ok if that is nothing, or what it throws.
+// The outcome that `step` returns (ok if it returns nothing) or throws.
 template <typename Step>
 Outcome guarded(const Step& step) {
   try {

@@ -10,7 +10,7 @@
 namespace ecmv::experiments {
 namespace {
 
-// A pair of numbers from each counter. Token and column make up the counter, so that no other token or layer moves
+// Draws a pair of numbers from each counter. Token and column form the counter, so other tokens or layers do not change
 // them.
 void draw_token(uint64_t seed, uint32_t layer, int token, std::span<float> out) {
   for (size_t i = 0; i < out.size(); i += 2) {
@@ -21,13 +21,13 @@ void draw_token(uint64_t seed, uint32_t layer, int token, std::span<float> out) 
   }
 }
 
-// To the nearest number of bf16, of two equally near ones the even one.
+// Rounds to the nearest number of bf16, ties to even.
 float rounded_to_bf16(float number) {
   const auto bits = std::bit_cast<uint32_t>(number);
   return std::bit_cast<float>((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000u);
 }
 
-// `keep`(token, column): whether that number stays; the others are zero.
+// keep(token, column) says whether that number stays; the others become zero.
 template <typename Keep>
 ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, std::span<const datasets::Scales> scales,
                               uint64_t seed, int batch, backends::Activations activations, Keep keep) {

@@ -1,5 +1,5 @@
-// Float products (op matmul): the tokens that every layer is multiplied with, and the sums in double precision that
-// results are held to (backends/exact_product.h). Layers are not chained.
+// Float products (op matmul): the tokens for every layer, and the reference sums in double precision
+// (backends/exact_product.h). Layers are not chained.
 #pragma once
 
 #include <cstdint>
@@ -27,22 +27,22 @@ struct ReferenceProducts {
 // "" if float products of matrices of these types and shapes are defined, otherwise why not.
 std::string why_no_float_product(std::span<const datasets::Matrix> matrices);
 
-// Tokens of N(0, 1), a function of seed, layer, token and column alone, to the nearest number of bf16 where activations
-// are that; the exact products on all threads. `scales`: of every matrix, or none.
+// Tokens of N(0, 1), a function of seed, layer, token and column alone, rounded to bf16 for bf16 activations; and the
+// exact products, on all threads. `scales`: of every matrix, or none.
 ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch,
                                              std::span<const datasets::Scales> scales = {},
                                              backends::Activations activations = backends::Activations::f32);
 
-// The bound of a sum grows with its terms and the error that one wrong element makes does not: over 16384 columns it
-// hides there. So long rows are also multiplied with sparse tokens. Token s of as many as it takes has the numbers of
-// columns s, s + batch, ..., about kProbeTerms of them, and zeros elsewhere; then a single element that is off by a
-// tenth of the others' mean shows. A batch of 0 where no row is that long.
+// The bound of a sum grows with its terms, but the error of one wrong element does not: over 16384 columns the bound
+// hides it. So long rows are also multiplied with sparse tokens. Token s of the batch has the numbers of columns s, s +
+// batch, ..., about kProbeTerms of them, and zeros elsewhere. A single element that is off by a tenth of the others'
+// mean then shows. The batch is 0 where no row is that long.
 inline constexpr int64_t kProbeTerms = 1024;
 ReferenceProducts compute_probes(std::span<const datasets::Matrix> matrices, uint64_t seed,
                                  std::span<const datasets::Scales> scales = {},
                                  backends::Activations activations = backends::Activations::f32);
 
-// Both for the same matrices, each computed when it is first asked for.
+// Products and probes of the same matrices, each computed at the first request.
 class FloatReference {
  public:
   FloatReference(std::shared_ptr<const std::vector<datasets::Matrix>> matrices,
@@ -53,7 +53,7 @@ class FloatReference {
         seed_(seed),
         batch_(batch),
         activations_(activations) {}
-  // A reference for other matrices of these shapes, with the same scales and tokens.
+  // A reference for other matrices of the same shapes, with the same scales and tokens.
   std::shared_ptr<FloatReference> of(std::shared_ptr<const std::vector<datasets::Matrix>> matrices) const {
     return std::make_shared<FloatReference>(std::move(matrices), scales_, seed_, batch_, activations_);
   }

@@ -39,14 +39,14 @@ Outcome SampleCheck::after_pass() {
   if (one_pass_) return {};
   const Outcome result = check_result(*admitted_.pass, admitted_.one->kernel.op(), admitted_.reference, changed_);
   if (result.fine()) return result;
-  const Outcome where = compare(left_layers_);  // says more, if the pass still shows it
+  const Outcome where = compare(left_layers_);  // says more, if the pass still shows the error
   return where.fine() ? result : where;
 }
 
 Outcome SampleCheck::after_sample(int64_t passes, bool last) {
   if (!every_ || one_pass_) return {};
   Outcome outcome = compare(left_layers_, samples_ == 1 || last);
-  // Where a sample is a pass or two, a part of a pass after each would take a third of the time.
+  // If a sample is a pass or two, a partial pass after each would take a third of the time.
   const size_t layers = admitted_.reference.layers();
   if (!outcome.fine() || layers < 2 || !admitted_.pass->has_parts() || (passes < 4 && samples_ % 4 != 1))
     return outcome;

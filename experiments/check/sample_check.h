@@ -1,10 +1,11 @@
-// Tier 2b: whether the timed passes themselves are right, and stay right. Results are wiped out before every timed pass
-// and looked at after it as far as that is free; samples take turns with two inputs. After a sample every layer's
-// result is compared. Then a few layers alone run as in a timed pass: a decoding pass leaves only its last layer to
-// compare, and a kernel must not know which layer will be looked at.
+// Tier 2b: checks that the timed passes themselves are right, and stay right. Results are wiped out before every timed
+// pass, and checked after it as far as that is free. Samples alternate between two inputs. After a sample every layer's
+// result is compared. Then a few layers alone run as in a timed pass, since a decoding pass leaves only its last layer
+// to compare, and a kernel must not know which layer will be checked.
 //
 // A matrix that a device has decoded is compared there, because its way to the host takes longer than the sample. After
-// the first and the last sample the host compares it as well, and looks for whatever the device found.
+// the first and the last sample the host compares it as well, and the host also locates any difference that the device
+// found.
 #pragma once
 
 #include <map>
@@ -16,8 +17,8 @@
 
 namespace ecmv::experiments {
 
-// Whether stored matrices are what was uploaded. All of their bytes come back to the host for that, so cases that were
-// measured together and share matrices, as a codec's cases do, share the answer.
+// Checks that stored matrices are still what was uploaded. This brings all of their bytes back to the host, so cases
+// that were measured together and share matrices, as a codec's cases do, share the answer.
 class UploadChecks {
  public:
   const Outcome& of(const Upload& upload);
@@ -28,8 +29,8 @@ class UploadChecks {
 
 class SampleCheck final : public SampleObserver {
  public:
-  // `every`: after each sample; otherwise finish() compares alone, and timed passes are looked at as ever. `one_pass`:
-  // a profiler watches, and nothing but the timed pass runs.
+  // `every`: compare after each sample; otherwise only finish() compares, while timed passes get their free checks as
+  // always. `one_pass`: a profiler watches, so nothing but the timed pass runs.
   SampleCheck(AdmittedCase& admitted, ExpectedCopies& copies, UploadChecks& uploads, bool every, bool one_pass)
       : admitted_(admitted),
         copies_(copies),
@@ -42,21 +43,21 @@ class SampleCheck final : public SampleObserver {
   void before_pass() override;
   Outcome after_pass() override;
   Outcome after_sample(int64_t passes, bool last) override;
-  // Compares what the last pass left when all passes of the batch have run, and fills in what the record says of
+  // Compares the results of the last pass once all passes of the batch have run, and fills in the record's fields about
   // checks.
   Outcome finish();
 
  private:
-  // The first layers' results. `on_host`: by the host in any case.
+  // Compares the first layers' results. `on_host`: always on the host.
   Outcome compare(size_t layers, bool on_host = true);
-  // The first byte that the device finds to be wrong, -1: none; nothing where it does not compare.
+  // The first byte that the device finds wrong, -1: none; nullopt if it does not compare.
   std::optional<int64_t> difference_on_device(size_t layers) const;
   AdmittedCase& admitted_;
   ExpectedCopies& copies_;
   UploadChecks& uploads_;
   const std::string key_, name_;
   bool every_, one_pass_;
-  bool changed_ = false;  // the inputs are
+  bool changed_ = false;  // whether the inputs are changed
   int samples_ = 0, passes_ = 0;
   size_t left_layers_ = 0;  // how many layers ran last
 };

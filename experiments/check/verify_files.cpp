@@ -1,4 +1,4 @@
-// See verify_files.h. The order: read, reference decode, twin, hashes, bytes, then backend by backend and kernel by
+// See verify_files.h. The order is: read, reference decode, twin, hashes, bytes, then backend by backend and kernel by
 // kernel.
 #include "experiments/check/verify_files.h"
 
@@ -57,7 +57,7 @@ OpenedFile open_file(std::span<const std::byte> bytes) {
   return file;
 }
 
-// The chain by plain loops, with the file's scales or, where it has none, 127 / max|acc|.
+// Computes the chain by plain loops, with the file's scales or, if it has none, 127 / max|acc|.
 ReferenceChain chain_of(const OpenedFile& file) {
   ReferenceChain chain = compute_reference_chain({file.matrices, file.chain.initial_vector});
   if (file.chain.scales.empty()) return chain;
@@ -76,7 +76,7 @@ ReferenceChain chain_of(const OpenedFile& file) {
   return chain;
 }
 
-// The first stored hash that these vectors do not have; "" if they have all.
+// The first stored hash that does not match these vectors; "" if all match.
 template <class OutputOf>
 std::string wrong_hash(const ChainFile& chain, const OutputOf& output_of) {
   for (const auto& [layer, expected] : chain.hashes) {
@@ -118,8 +118,8 @@ FileCheck compare_twin(const OpenedFile& file, const std::filesystem::path& twin
   return make_check("twin " + twin_path.filename().string(), failure, "all elements equal");
 }
 
-// Modules may have been coded by others with another code of the same elements: what counts is that ours gives them
-// again.
+// Another program may have coded the modules with another code of the same elements, so only the decoded elements must
+// agree.
 FileCheck compare_modules_reencoded(const OpenedFile& file) {
   std::string failure;
   int64_t stored = 0, encoded = 0;
@@ -142,7 +142,7 @@ FileCheck compare_modules_reencoded(const OpenedFile& file) {
                     fmt::format("the same elements in {} bytes, the file's {}", encoded, stored));
 }
 
-// The layers again from the file that write_file makes of them; the container around them may be another.
+// Reads the layers again from the output of write_file; the container around them may differ.
 FileCheck compare_modules_rewritten(const OpenedFile& file, std::span<const std::byte> bytes) {
   std::string failure, success = "identical";
   try {
@@ -164,8 +164,9 @@ FileCheck compare_modules_rewritten(const OpenedFile& file, std::span<const std:
   return make_check("modules written again", failure, success);
 }
 
-// Bytes in which two layers' sections differ, if no reader uses them: the encoder's left-overs in padding. Shown by
-// inverting them in the file's layer, which must still decode to the same elements. Nothing if they do matter.
+// Counts bytes in which two layers' sections differ though no reader uses them: the encoder's left-overs in padding. To
+// show that, they are inverted in the file's layer, which must still decode to the same elements. nullopt if they do
+// matter.
 std::optional<int64_t> unread_differences(const CodecEntry& entry, backends::CompressedMatrix stored,
                                           const backends::CompressedMatrix& encoded, const datasets::Matrix& matrix) {
   if (stored.sections.size() != encoded.sections.size()) return std::nullopt;
@@ -227,7 +228,7 @@ FileCheck compare_rewritten(const OpenedFile& file, std::span<const std::byte> b
   return make_check("bytes written again", failure, "identical");
 }
 
-// One kernel with one policy on one device.
+// Checks one kernel with one policy on one device.
 FileCheck check_kernel(const OpenedFile& file, const Reference& reference, backends::Device& device,
                        const backends::Kernel& kernel, const backends::Policy& policy,
                        const std::vector<std::unique_ptr<backends::UploadedMatrix>>& uploaded) {
@@ -278,7 +279,7 @@ void check_backend(const OpenedFile& file, const Reference& reference, const bac
       std::vector<std::unique_ptr<backends::UploadedMatrix>> uploaded;
       for (const backends::CompressedMatrix& layer : file.chain.layers) uploaded.push_back(device->upload(layer));
       for (const backends::Kernel& kernel : kernels) {
-        // Modules are not multiplied: nothing says by what. No file knows float products.
+        // Modules are not multiplied, since nothing gives an input. No file has float products.
         if (kernel.op == backends::Op::matmul || (!file.is_chain() && kernel.op != backends::Op::decode)) continue;
         for (const backends::Policy& policy : kernel.policies)
           checks.push_back(check_kernel(file, reference, *device, kernel, policy, uploaded));

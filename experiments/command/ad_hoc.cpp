@@ -63,7 +63,7 @@ void expect_required(const datasets::DataSource& source, const std::vector<std::
   }
 }
 
-// The flag that each line of the config was made of.
+// The flag from which each line of the config was made.
 std::vector<std::string> flags_of(const std::string& config) {
   static constexpr std::string_view kDataFlags[] = {"source",       "d",       "layers", "seed", "sigma",
                                                     "entropy_bits", "quantise"};
@@ -145,7 +145,7 @@ void add_ad_hoc(CLI::App& verb, AdHoc& options) {
 }
 
 static std::string ad_hoc_config(const AdHoc& options) {
-  // Maps from the start: a copy of a node without a type is a node of its own.
+  // These are maps from the start: a copy of a node without a type would be a separate node.
   YAML::Node data(YAML::NodeType::Map), kernels(YAML::NodeType::Map), measure(YAML::NodeType::Map),
       codecs(YAML::NodeType::Sequence);
   data["source"] = options.source;

@@ -1,4 +1,4 @@
-// ecmv advise: what coding would do to weights on this device, and whether it pays.
+// ecmv advise: tells whether coding weights pays on this device.
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -47,7 +47,7 @@ std::string why_nothing_runs(const std::string& id) {
   return fmt::format("No codec that was named has a float product on the backend '{}'.", id);
 }
 
-// Measures the sample until it is over or the time is.
+// Measures the sample until it is done or time runs out.
 reports::RecordSet measure(const AdviseOptions& options, const datasets::WeightLayers& weights,
                            const CommandLine& line) {
   const Experiment experiment = sample_experiment(options.sample, weights);
@@ -79,7 +79,7 @@ reports::RecordSet measure(const AdviseOptions& options, const datasets::WeightL
   return records;
 }
 
-// Memory of the device that the fastest case ran on, as its run describes it; 0 where it does not.
+// Memory of the device of the fastest case, as its run describes it; 0 if it does not.
 double memory_of(const reports::RecordSet& records, const std::vector<Outlook>& outlooks) {
   if (outlooks.empty()) return 0;
   for (const reports::CaseRecord& record : records.cases) {
@@ -92,7 +92,7 @@ double memory_of(const reports::RecordSet& records, const std::vector<Outlook>& 
   return 0;
 }
 
-// The device of all of them, "" where there are several.
+// The device of all outlooks, "" if there are several.
 std::string common_device(const std::vector<Outlook>& outlooks) {
   const auto same = [&](const Outlook& one) { return one.device == outlooks.front().device; };
   return !outlooks.empty() && std::ranges::all_of(outlooks, same) ? outlooks.front().device : "";
@@ -126,7 +126,7 @@ reports::Table table_of(const std::vector<Outlook>& outlooks, double raw_bytes, 
   return table;
 }
 
-// Types of the layers, the one of the most weights first.
+// Types of the layers, by decreasing number of weights.
 std::vector<std::string> types_of(const datasets::WeightLayers& weights) {
   std::map<std::string, int64_t> elements;
   for (const datasets::WeightLayer& layer : weights.layers) elements[layer.dtype] += layer.shape.elements();
@@ -136,7 +136,7 @@ std::vector<std::string> types_of(const datasets::WeightLayers& weights) {
   return types;
 }
 
-// What stands in blocks of GGUF, and what an ideal code would make of it.
+// Advice about GGUF blocks, and how well an ideal code would store them.
 Advice advice_of_file(const std::string& path) {
   double minimum_bytes = 0, bytes = 0;
   for (const datasets::TensorSummary& tensor : datasets::inspect_file(path)) {
@@ -147,7 +147,7 @@ Advice advice_of_file(const std::string& path) {
   return advice_for_blocks(bytes, minimum_bytes);
 }
 
-// Sentences about the weights, before anything about codes.
+// Remarks about the weights, before any about codes.
 std::vector<std::string> remarks_on(const datasets::WeightLayers& weights, const std::string& dtype,
                                     const std::string& type) {
   std::vector<std::string> remarks;
@@ -250,7 +250,7 @@ void add_advise(CLI::App& app, CommandLine& line) {
   CLI::Option* const records =
       verb->add_option("--records", options->records, "record files of steps or matmuls, instead of measuring now")
           ->allow_extra_args(false);
-  // These choose what is measured: with records they would say nothing.
+  // These options choose measurements, so they make no sense with records.
   verb->add_option("--backend", options->sample.backend, "where products run, as for run (best: a CPU)")
       ->excludes(records);
   verb->add_option("--device", options->sample.device, "GPUs: number of ecmv list devices (first)")->excludes(records);

@@ -45,7 +45,7 @@ std::string nearest_option(const CLI::App& app, const std::string& argument) {
                               std::vector<std::string_view>(names.begin(), names.end()));
 }
 
-// What `--op decode matvec` should be: the first option of a list that is followed by more words than one.
+// Advice for `--op decode matvec`: finds the first list option that is followed by further words.
 std::string list_advice(const CLI::App& app, const std::vector<std::string>& arguments) {
   for (const CLI::App* verb : app.get_subcommands())
     for (size_t i = 0; i + 2 < arguments.size(); ++i) {
@@ -68,7 +68,7 @@ int usage_error(const std::string& sentence, const CLI::App& app) {
 
 int act(const CommandLine& line) {
   try {
-    // Here, while there is one thread: a library is tried in a forked process first.
+    // Load here, while there is one thread: a library is first tried in a forked process.
     for (const std::string& file : line.codec_libraries) codecs::load_codec_library(file);
     if (line.names_codecs) codecs::load_codecs_of_environment();
     const auto codecs = codecs::all_codecs();
@@ -100,7 +100,7 @@ int act(const CommandLine& line) {
   } catch (const std::exception& e) {
     std::cerr << "ecmv: internal error: " << e.what() << "\n";
     return kInternal;
-  } catch (...) {  // of a codec or a library
+  } catch (...) {  // from a codec or a library
     std::cerr << "ecmv: internal error: something was thrown that is no exception of the standard library's kind.\n";
     return kInternal;
   }
@@ -130,7 +130,7 @@ void add_selection(CLI::App& verb, Selection& selection) {
       ->allow_extra_args(false);
 }
 
-// Before the verb and after it: the files of both count.
+// The option may stand before the verb and after it, and both count.
 static void add_library_option(CLI::App& app, CommandLine& line) {
   app.add_option_function<std::vector<std::string>>(
          "--codec-library",
@@ -243,8 +243,8 @@ static int parse_and_act(int argc, char** argv) {
   return act(line);
 }
 
-// The numbers 0 to 2 must not be given to files of ours, which tables or messages would then be written into. Writing
-// to what stands in for them fails.
+// If 0 to 2 are closed, opens substitutes for them, on which writing fails. Otherwise our own files would get these
+// numbers, and tables or messages would be written into them.
 static void occupy_standard_files() {
   for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(file, F_GETFD) < 0 && errno == EBADF) open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY);
@@ -252,7 +252,7 @@ static void occupy_standard_files() {
 
 int run_command_line(int argc, char** argv) {
   occupy_standard_files();
-  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a write that fails, with its sentence
+  signal(SIGXFSZ, SIG_IGN);  // exceeding the file size limit then fails the write, with its sentence
   const int code = parse_and_act(argc, argv);
   std::cout.flush();
   if (std::cout) return code;

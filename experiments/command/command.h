@@ -1,6 +1,6 @@
-// The command `ecmv`: what its verbs share. Each verb is one file command_<verb>.cpp that declares its options and sets
-// what to do; parsing, messages and exit codes are in command.cpp. Data goes to stdout, messages and progress to
-// stderr.
+// The parts of the command `ecmv` that its verbs share. Each verb is one file command_<verb>.cpp that declares its
+// options and its action; parsing, messages and exit codes are in command.cpp. Data goes to stdout, messages and
+// progress to stderr.
 #pragma once
 
 #include <functional>
@@ -37,10 +37,10 @@ struct UsageError : std::runtime_error {
 struct CommandLine {
   std::string program = "ecmv";        // as typed
   std::vector<std::string> arguments;  // after it
-  // "" or what to write where words follow the value of an option that takes a list: --op decode matvec.
+  // Advice for words after the value of a list option (--op decode matvec), or "".
   std::string list_advice;
-  std::function<int()> action;  // what the verb that was typed does; returns an exit code
-  // Verbs that name codecs load these (--codec-library) and the ones in ECMV_CODEC_PATH before they act.
+  std::function<int()> action;  // the verb's action; returns an exit code
+  // Whether the verb names codecs. Then libraries (--codec-library, ECMV_CODEC_PATH) are loaded before it acts.
   bool names_codecs = false;
   std::vector<std::string> codec_libraries;
 };
@@ -56,32 +56,32 @@ void add_advise(CLI::App& app, CommandLine& line);
 void add_new_codec(CLI::App& app, CommandLine& line);
 void add_doctor(CLI::App& app, CommandLine& line);
 
-// Parses, acts, maps every exception to an exit code.
+// Parses the arguments, acts, and maps every exception to an exit code.
 int run_command_line(int argc, char** argv);
 
-// From now on the first SIGINT or SIGTERM makes interrupted() true, the second one ends the process with kInterrupted.
+// From now on the first SIGINT or SIGTERM makes interrupted() true, and the second ends the process with kInterrupted.
 void catch_interrupts();
 bool interrupted();
 
 // Makes a verb one that names codecs.
 void add_codec_libraries(CLI::App& verb, CommandLine& line);
 
-// Which cases of a config are meant: options of `run` and `verify`.
+// Selects cases of a config: options of `run` and `verify`.
 struct Selection {
   ConfigEdits edits;
   std::string filter, exclude;
 };
 void add_selection(CLI::App& verb, Selection& selection);
 
-// Throws UsageError unless there is one of the two, and says what was probably meant.
+// Throws UsageError unless exactly one of the two is given, with a guess at what was meant.
 void expect_config_or_codec(bool config, bool codec, std::string_view verb, const CommandLine& line);
-// Throws UsageError where a flag for runs without a config (or "") stands beside one, which would not hear of it.
+// Throws UsageError if a config is given together with `flag`, a flag for runs without one, which would be ignored.
 void expect_no_flag_of_others(bool config, const std::string& flag);
 
-// An argument as a shell reads it.
+// Quotes an argument for a shell.
 std::string shell_word(const std::string& argument);
 
-// Throws UsageError where what `flag` writes would replace one of the files that are read.
+// Throws UsageError if the output of `flag` would replace one of the input files.
 void expect_no_input(std::string_view flag, const std::string& file, const std::vector<std::string>& inputs);
 
 // Calls write with a file, or with stdout for "-". Throws UsageError if the file cannot be written or holds records.

@@ -1,4 +1,4 @@
-// ecmv compare: two sets of records, case by case, or the codecs of one set with a baseline.
+// ecmv compare: compares two sets of records case by case, or the codecs of one set with a baseline.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -27,7 +27,7 @@ std::string codecs_of(const std::string& baseline) {
   return baseline.substr(kKey.size());
 }
 
-// For a terminal: of sizes what changed, of a case its name. The rest is in --json and --md.
+// For a terminal: changed sizes only, and of a case its name. --json and --md have the rest.
 reports::Table for_terminal(const reports::ComparisonResult& result, bool all) {
   using reports::fixed_text, reports::text_cell;
   constexpr auto kRight = reports::Column::Align::right;
@@ -73,7 +73,7 @@ nlohmann::ordered_json json_of(const reports::ComparisonResult& result) {
           {"cases", table_json(reports::comparison_table(result))}};
 }
 
-// The names in records are few, so the nearest one is known.
+// Records hold few names, so it can suggest the nearest one.
 reports::ComparisonResult with_hint(const reports::RecordSet& records, const std::string& baseline,
                                     const reports::CompareOptions& limits) {
   std::vector<std::string_view> known;

@@ -1,4 +1,4 @@
-// ecmv doctor: what on this machine disturbs measurements, and what is missing.
+// ecmv doctor: finds whatever disturbs measurements on this machine or is missing.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -99,7 +99,7 @@ void check_load(std::vector<Finding>& findings) {
                       never ? "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled" : ""});
 }
 
-// Loads what the environment names, so that its codecs are listed too.
+// Loads the libraries that the environment names, so that their codecs are listed too.
 void check_codec_libraries(std::vector<Finding>& findings) {
   const char* path = std::getenv(codecs::kCodecPathVariable);
   if (path == nullptr) return;
@@ -130,7 +130,7 @@ void check_build(std::vector<Finding>& findings) {
 
 std::string gigahertz(double hz) { return hz > 0 ? fmt::format("{:.3g} GHz", hz / 1e9) : "unknown"; }
 
-// What the device tells of its moment, and whether something slows it down or somebody else is there.
+// Reports the device's present state, whether something slows it down and whether others use it.
 void check_gpu_state(std::vector<Finding>& findings, const std::string& id, const backends::DeviceState& state) {
   if (state.clock_hz <= 0) {
     findings.push_back({Level::note, id + " now", "clocks are not readable",

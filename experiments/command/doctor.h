@@ -1,4 +1,4 @@
-// What `ecmv doctor` finds: shared by its sources.
+// Findings of `ecmv doctor`: shared by its sources.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct Finding {
 // Whether a program of this name is on the PATH.
 bool on_path(const std::string& program);
 
-// Why a backend for GPUs, "cuda" or "hip", has no device, and the command that brings the next thing which is missing.
-// `reason` is what the backend itself says.
+// Why a GPU backend, "cuda" or "hip", has no device, and the command that installs the next missing thing. `reason` is
+// the backend's own.
 Finding missing_gpu(const std::string& backend, const std::string& reason);
 
 }  // namespace ecmv::experiments

@@ -1,6 +1,5 @@
-// What a GPU backend lacks. Three things have to be there: the GPU with its driver, the toolkit's compiler, the backend
-// built with it. The advice is the command for the first of these that is missing, in the order in which they are
-// wanted: compiler, backend, driver.
+// What a GPU backend lacks. It needs three things: the GPU with its driver, the toolkit's compiler, and the backend
+// built with it. The advice is the command for the first missing one, in the order compiler, backend, driver.
 #include <unistd.h>
 
 #include <array>
@@ -26,7 +25,7 @@ std::string first_word(const fs::path& path) {
   return word;
 }
 
-// A display controller or processing accelerator of this PCI vendor.
+// Whether there is a display controller or processing accelerator of this PCI vendor.
 bool has_pci_gpu(const std::string& vendor) {
   std::error_code error;
   for (fs::directory_iterator at("/sys/bus/pci/devices", error), end; !error && at != end; at.increment(error)) {
@@ -38,7 +37,7 @@ bool has_pci_gpu(const std::string& vendor) {
   return false;
 }
 
-// What os-release says of `key`, without quotes.
+// The value of `key` in os-release, without quotes.
 std::string os_release(const std::string& key) {
   std::ifstream file("/etc/os-release");
   for (std::string line; std::getline(file, line);)
@@ -58,7 +57,7 @@ std::string find_nvcc() {
   return access(usual, X_OK) == 0 ? usual : "";
 }
 
-// "12.4" of "Cuda compilation tools, release 12.4, V12.4.131"; "" if it does not say.
+// "12.4" of "Cuda compilation tools, release 12.4, V12.4.131"; "" if unknown.
 std::string nvcc_release(const std::string& nvcc) {
   std::string text;
   if (FILE* pipe = popen(fmt::format("'{}' --version 2>/dev/null", nvcc).c_str(), "r")) {
@@ -70,7 +69,7 @@ std::string nvcc_release(const std::string& nvcc) {
   return at == text.npos ? "" : text.substr(at + 8, text.find_first_of(", \n", at + 8) - at - 8);
 }
 
-// NVIDIA's own packages: distributions have toolkits older than 12, or none in their main part.
+// Names NVIDIA's own packages: distributions have toolkits older than 12, or none in their main part.
 std::string install_cuda(const std::string& package) {
   const std::string id = os_release("ID");
   std::string version = os_release("VERSION_ID");

@@ -1,4 +1,4 @@
-// ecmv export: matrices and stored streams as files that others can read.
+// ecmv export: writes matrices and stored streams as files that others can read.
 #include <iostream>
 #include <memory>
 

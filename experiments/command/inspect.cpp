@@ -1,4 +1,4 @@
-// ecmv inspect: what weights hold, tensor by tensor and by kind of layer, and how they are run.
+// ecmv inspect: describes weights, tensor by tensor and by kind of layer, and tells how to run them.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -77,13 +77,13 @@ nlohmann::ordered_json tensors_json(const reports::Table& table, const std::vect
   return rows;
 }
 
-// Biases and constants: in many models they would fill the first table.
+// Biases and constants would fill the first table in many models.
 bool is_small(const TensorSummary& tensor, int64_t elements_of_file) {
   constexpr int64_t kSmall = 4096, kSmallPart = 10000;
   return tensor.elements < std::min(kSmall, elements_of_file / kSmallPart);
 }
 
-// The tensors that are shown, and a sentence about those that are not.
+// The tensors to show, and a sentence about the others.
 std::pair<std::vector<TensorSummary>, std::string> without_small(const std::vector<TensorSummary>& tensors) {
   int64_t elements = 0, hidden = 0;
   for (const TensorSummary& tensor : tensors) elements += tensor.elements;
@@ -130,7 +130,7 @@ void inspect(const std::string& path, bool every, nlohmann::ordered_json* json) 
     std::cout << path << " holds no tensors.\n";
     return;
   }
-  const size_t columns = terminal_columns(1000);  // a line a tensor for other programs
+  const size_t columns = terminal_columns(1000);  // one line a tensor if another program reads it
   const auto [shown, others] = every ? std::pair(tensors, std::string()) : without_small(tensors);
   std::cout << fitted_text(table_of_tensors(path, shown), columns) << others << "\n"
             << fitted_text(kinds, columns) << "\n"

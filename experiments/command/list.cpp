@@ -1,5 +1,5 @@
-// ecmv list: what there is. Everything is put into JSON first, with real booleans, numbers and lists; what people see
-// is made of that.
+// ecmv list: shows codecs, backends, devices and the like. Everything is first put into JSON with real booleans,
+// numbers and lists; the tables for people are made from that.
 #include <iostream>
 #include <map>
 #include <memory>
@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 using reports::Column;
 using reports::Table;
 
-// What is asked for: all codecs, or those that are named.
+// The codecs to list; empty: all.
 using Named = std::span<const std::string>;
 
 std::vector<codecs::CodecEntry> chosen_codecs(Named named) {
@@ -197,7 +197,7 @@ std::string text_of(const std::string& key, const Json& value) {
   return list;
 }
 
-// Without columns that hold nothing.
+// Leaves out empty columns.
 Table table_of(const std::string& title, const Json& rows) {
   Table table;
   table.title = title;
@@ -223,7 +223,7 @@ std::string marked_name(const Json& codec) {
   return codec["codec"].get<std::string>() + (codec["loaded"].get<bool>() ? " (loaded)" : "");
 }
 
-// A line each.
+// Prints a line each.
 void print_codecs(const Json& codecs, size_t columns, std::ostream& out) {
   size_t names = 0, places = 0;
   std::vector<std::string> backends;
@@ -266,7 +266,7 @@ void print_codec(const Json& codec, size_t columns, std::ostream& out) {
                    codec["format_version"].get<int>()),
        12);
   if (codec.contains("unavailable")) line("  unavailable", codec["unavailable"], 15);
-  if (codec["loaded"].get<bool>())  // a path is not broken, so that it can be copied
+  if (codec["loaded"].get<bool>())  // paths are not broken, so that they can be copied
     out << fmt::format("  library   {}\n            hash {}\n", codec["library"]["path"].get<std::string>(),
                        codec["library"]["hash"].get<std::string>());
   out << (codec["settings"].empty() ? "  no settings\n" : "  settings, the default first\n");
@@ -289,7 +289,7 @@ void print_codec(const Json& codec, size_t columns, std::ostream& out) {
   }
 }
 
-// The parts of a kernel's name as one, as in names of cases.
+// Joins the parts of a kernel's name, as in names of cases.
 void print_coverage(const Json& rows, size_t columns, std::ostream& out) {
   Json shown = Json::array();
   for (const Json& row : rows) {

@@ -1,5 +1,5 @@
-// ecmv new-codec: a folder in codecs/ that compiles and passes the conformance tests, to start from; or one anywhere
-// else, for a shared object.
+// ecmv new-codec: makes a folder in codecs/ that compiles and passes the conformance tests, to start from; or one
+// anywhere else, for a shared object.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -22,8 +22,8 @@ bool is_codecs_folder(const fs::path& folder) {
   return fs::exists(folder / "codec.h") && fs::exists(folder / "registry.h");
 }
 
-// codecs/ of the source checkout that this folder lies in; empty if it lies in none. Where the program lies does not
-// count: that may be another checkout.
+// codecs/ of the source checkout around this folder; empty if there is none. The program's own location does not count:
+// it may be in another checkout.
 fs::path find_codecs_folder() {
   std::error_code ignored;
   for (fs::path folder = fs::current_path(ignored); !folder.empty(); folder = folder.parent_path()) {
@@ -78,7 +78,7 @@ fs::path folder_of_this_program() {
   return fs::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
-// Where CMake finds the package of this program, installed or in its build folder; a word to replace elsewhere.
+// Where CMake finds the package of this program, installed or in its build folder; elsewhere a placeholder.
 std::string package_prefix() {
   std::error_code ignored;
   const fs::path folder = folder_of_this_program();

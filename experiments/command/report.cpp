@@ -1,4 +1,4 @@
-// ecmv report: tables, figures and the page from stored records, never running anything again.
+// ecmv report: makes tables, figures and the page from stored records; runs nothing.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -38,7 +38,7 @@ void expect_known(const std::string& flag, const std::string& name, bool number)
 
 }  // namespace
 
-// One of the codecs at least must be there: else every comparison would be missing, and nothing would say why.
+// At least one of the codecs must be there, or every comparison would be missing without a reason.
 static void expect_baseline(const std::string& baseline, const reports::RecordSet& records) {
   const std::vector<std::string> wanted = CLI::detail::split(baseline, ',');
   std::set<std::string> there;

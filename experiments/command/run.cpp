@@ -1,4 +1,4 @@
-// ecmv run: an experiment from a config, or from options alone.
+// ecmv run: runs an experiment from a config, or from options alone.
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ struct RunVerbOptions {
   TableFiles tables;
 };
 
-// `nothing_left` says why there is no case, where there is none.
+// If there is no case, `nothing_left` says why.
 Experiment experiment_of(const RunVerbOptions& options, const CommandLine& line, std::string& nothing_left) {
   expect_config_or_codec(!options.config.empty(), options.ad_hoc.given(), "run", line);
   expect_no_flag_of_others(!options.config.empty(), options.ad_hoc.first_flag());
@@ -68,7 +68,7 @@ std::string why_unavailable(const backends::Backend& backend) {
   return reason;
 }
 
-// What is missing of --require-backend before anything runs; "" if nothing is.
+// Why a backend of --require-backend is missing before anything runs; "" if none is.
 std::string missing_backend(const std::vector<std::string>& required) {
   for (const std::string& id : required) {
     const backends::Backend* backend = backends::find_backend(id);
@@ -82,7 +82,7 @@ std::string missing_backend(const std::vector<std::string>& required) {
   return {};
 }
 
-// The shard is named also where the environment chose it: the command is typed elsewhere.
+// Names the shard even if the environment chose it, since the command may be typed elsewhere.
 std::string resume_command(const CommandLine& line, const RunVerbOptions& options, const Experiment& experiment) {
   std::string command = shell_word(line.program);
   bool resumes = false;
@@ -95,11 +95,12 @@ std::string resume_command(const CommandLine& line, const RunVerbOptions& option
   return resumes ? command : command + " --resume";
 }
 
-// "records.jsonl", of a shard "records.3-of-8.jsonl".
+// "records.jsonl", for a shard "records.3-of-8.jsonl".
 std::string records_name(const std::string& part) { return fmt::format("records{}.jsonl", part); }
 std::string shard_part(const Shard& shard) { return fmt::format(".{}-of-{}", shard.index, shard.count); }
 
-// Beside the records, in a folder of their name unless that is the usual one. Of a shard, for all of them.
+// The report goes beside the records, into a folder of their name unless that is the usual one; for a shard, one report
+// covers all shards.
 std::string report_command(const CommandLine& line, const std::filesystem::path& records,
                            const std::optional<Shard>& shard) {
   if (shard && records.filename() == records_name(shard_part(*shard))) {
@@ -125,7 +126,7 @@ void print_summary(const RunSummary& summary, const std::filesystem::path& recor
   std::cerr << fmt::format("{}; records in {}\n", counts.empty() ? "No case ran" : counts, records.string());
 }
 
-// The first line of a run on a machine that is not quiet, or whose cores do not keep their speed from one moment to the
+// Warns at the start of a run if the machine is not quiet, or its cores do not keep their speed from one moment to the
 // next.
 void warn_of_load(backends::cpu::CoreWatch& cores) {
   const backends::cpu::HostLoad before = backends::cpu::read_host_load();
@@ -145,13 +146,13 @@ void warn_of_load(backends::cpu::CoreWatch& cores) {
         worst.throttle_events.value_or(0) > 0 ? ", and the kernel counted throttling" : "");
 }
 
-// Whether a case runs on this backend. Another shard may have its cases.
+// Whether the experiment has a case on this backend, even in another shard.
 bool asks_for(const Experiment& experiment, const std::string& backend) {
   return !experiment.shard ||
          std::ranges::any_of(experiment.cases, [&](const Case& one) { return one.kernel.backend == backend; });
 }
 
-// The exit code of a run that ends before any case: it was asked for something else, or nothing can run.
+// The exit code if the run ends before any case: another action was asked for, or nothing can run.
 std::optional<int> ended_before_cases(const RunVerbOptions& options, const Experiment& experiment,
                                       const std::string& nothing_left) {
   if (options.print_config) {
@@ -185,8 +186,7 @@ std::filesystem::path records_path(const RunVerbOptions& options, const Experime
          records_name(experiment.shard ? shard_part(*experiment.shard) : "");
 }
 
-// Cases that ended the process or never end. Each costs itself alone: it gets a record with its reason, and the others
-// run.
+// Cases that ended the process or never end. Such a case gets a record with its reason, and the others run.
 class GivenUpCases {
  public:
   GivenUpCases(const Experiment& experiment, ResultFile& results, std::set<std::string>& done)
@@ -218,12 +218,12 @@ class GivenUpCases {
   std::map<reports::Status, int> counts_;
 };
 
-// Tables and sentences about a run that is over, and its exit code. `backends`: on which a case was ok.
+// Prints tables and sentences about a finished run and returns its exit code. `backends`: those with an ok case.
 int conclude(const RunSummary& summary, const RunVerbOptions& options, const CommandLine& line,
              const Experiment& experiment, const ResultFile& results, const std::set<std::string>& backends) {
   const std::filesystem::path path = records_path(options, experiment);
   const TableFiles& tables = options.tables;
-  // A table that was asked for on stdout stands there alone.
+  // A table that goes to stdout stands there alone.
   const bool stdout_taken = tables.json == "-" || tables.csv == "-" || tables.markdown == "-";
   if (!results.is_stream()) write_tables(path, experiment, tables, stdout_taken ? nullptr : &std::cout);
   print_summary(summary, path);
@@ -304,7 +304,7 @@ int run_cases(const RunVerbOptions& options, const CommandLine& line) {
   return conclude(summary, options, line, experiment, results, backends);
 }
 
-// A rank is gone that others wait for, or the first one is: this process ends.
+// This process ends if a rank is gone for which others wait, or rank 0 is gone.
 void end_without_others(const std::string& sentence) {
   if (!sentence.empty())
     std::cerr << fmt::format("ecmv: {} The run ends; --resume goes on and leaves out the case that ran.\n", sentence)
@@ -312,7 +312,7 @@ void end_without_others(const std::string& sentence) {
   ::_exit(kFailedCase);
 }
 
-// The first rank runs the cases, the others do what it tells them.
+// Rank 0 runs the cases; the others follow its commands.
 int run_together(std::unique_ptr<backends::World> world, const RunVerbOptions& options, const CommandLine& line) {
   if (world->rank() > 0) {
     follow(*world, end_without_others);

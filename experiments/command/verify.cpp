@@ -1,5 +1,5 @@
-// ecmv verify: everything is checked and nothing is timed. With configs (or none: the built-in smoke config) every case
-// at small size; with other files, chain files of other programs.
+// ecmv verify: checks everything and times nothing. With configs (or none: the built-in smoke config) it runs every
+// case at small size; with other files, it checks chain files of other programs.
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -34,11 +34,11 @@ struct VerifyVerbOptions {
   int flips = 100;
   std::string junit;
 
-  // Where tables go: stdout is for the XML alone.
+  // Tables go to stderr if stdout has the XML.
   std::ostream& text() const { return junit == "-" ? std::cerr : std::cout; }
 };
 
-// By its name, or because one of that name comes along.
+// By its extension, or as the name of a built-in config.
 bool is_config(const std::string& path) {
   return path.ends_with(".yaml") || path.ends_with(".yml") || find_config(path) != path;
 }
@@ -53,7 +53,7 @@ Experiment experiment_of(const VerifyVerbOptions& options, const std::string& co
   return experiment;
 }
 
-// The worse of two exit codes: an interruption, then a failed verification, then a failed case, then nothing at all.
+// The worse of two exit codes: interruption, failed verification, failed case, then nothing ran.
 int worse(int a, int b) {
   for (const int code : {kInterrupted, kUsage, kUnverified, kFailedCase, kNothingRan})
     if (a == code || b == code) return code;
@@ -144,7 +144,7 @@ class Verification {
     cases_.push_back({std::move(group), std::move(name), result, std::move(message)});
   }
 
-  // Every codec with each of its settings once, on the first dataset that it accepts.
+  // Takes every codec with each of its settings once, on the first dataset that it accepts.
   int corrupt(const Experiment& experiment) {
     std::set<std::string> seen;
     int code = kFine;
@@ -156,7 +156,7 @@ class Verification {
       if (dataset.layers.empty() || loaded != one.data) dataset = load_dataset(loaded = one.data);
       if (dataset.layers.empty()) continue;
       const codecs::CodecEntry* entry = codecs::find_codec(one.codec.id);
-      // Before it begins: a decoder that a damaged stream makes crash leaves nothing else.
+      // Say it first: a decoder that crashes on a damaged stream leaves no other trace.
       if (entry->loaded()) std::cerr << fmt::format("decoding damaged streams of {}\n", one.codec.name());
       CorruptionResult result;
       const Outcome outcome = guarded([&] {
@@ -190,7 +190,7 @@ class Verification {
 int verify(const VerifyVerbOptions& options) {
   expect_no_input("--junit", options.junit, options.what);
   catch_interrupts();
-  // Reading past the end shows here, and only here: buffers that end where memory ends cost time to make.
+  // Only here do reads past the end show: buffers that end where memory ends are slow to make.
   backends::cpu::GuardedBuffer::fence(true);
   catch_crashes("Verification ends here.\n", kUnverified);
   Verification verification(options);

@@ -22,7 +22,8 @@ std::vector<std::string> backend_names(const KernelChoice&) {
   return names;
 }
 
-// None where a backend has no device: its cases say so, and why, and a name cannot be checked.
+// The instruction sets whose names can be checked; none if a backend has no device, since its cases then give the
+// reason.
 std::vector<std::string> instruction_sets(const KernelChoice& choice) {
   std::vector<std::string> names;
   for (const backends::Backend& backend : backends::all_backends()) {

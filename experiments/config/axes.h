@@ -25,27 +25,27 @@ using KernelChoiceField = std::variant<std::vector<std::string> KernelChoice::*,
 struct KernelAxis {
   std::string_view key;       // in configs; the flag is --key with '-' for '_'
   std::string_view help;      // for --help and the schema
-  std::string_view fallback;  // the value where a config names none
+  std::string_view fallback;  // the value if a config names none
   KernelChoiceField field;
-  // Words: the ones it knows; without any, names that the machine or the build gives. Numbers: the one word that stands
-  // for a number, or none.
+  // For words: the known ones; empty: names that depend on the machine or the build. For numbers: the only word that
+  // stands for a number, or none.
   std::vector<std::string_view> words = {};
-  // Names beside the words, where the reader can check them; they may depend on the backends chosen.
+  // Further valid names, if the reader can check them; they may depend on the chosen backends.
   std::vector<std::string> (*names)(const KernelChoice&) = nullptr;
-  int64_t word_number = 0, least = 1, most = 1;  // numbers: what the word stands for, and the range of the others
-  // The tasks that have the axis (none: all), and why others lack it: "'batch' counts the tokens of ...".
+  int64_t word_number = 0, least = 1, most = 1;  // numbers: the word's number, and the range of the others
+  // The tasks that have the axis (empty: all), and why others lack it: "'batch' counts the tokens of ...".
   std::vector<Task> tasks = {};
   std::string_view of_tasks = {};
-  // The part of a case's name, "" for a default that is left out. Parts follow each other in the order of the table.
+  // The axis's part of a case's name, "" for a default that is left out. Parts follow the order of the table.
   std::string (*name_part)(const KernelSpec&) = nullptr;
-  // What a rule of `exclude` compares, "" where the case lacks the axis; null: rules cannot name it.
+  // The value that a rule of `exclude` compares, "" if the case lacks the axis; null: rules cannot name it.
   std::string (*value)(const KernelSpec&) = nullptr;
-  void (*record)(const KernelSpec&, reports::CaseRecord&) = nullptr;  // null: filled in by what runs
+  void (*record)(const KernelSpec&, reports::CaseRecord&) = nullptr;  // null: the run fills it in
   std::string_view old_key = {};                                      // still read
 };
 
 std::span<const KernelAxis> kernel_axes();
-// By its key or its old key; null: there is none.
+// Finds an axis by its key or its old key; null: there is none.
 const KernelAxis* find_kernel_axis(std::string_view key);
 std::string flag_of(const KernelAxis& axis);  // "--simd-target"
 

@@ -12,7 +12,7 @@
 namespace ecmv::experiments {
 namespace {
 
-// 64-bit FNV-1a: short, stable everywhere, good enough to name a few thousand cases.
+// 64-bit FNV-1a: short, the same on all platforms, and good enough to name a few thousand cases.
 uint64_t fnv1a(std::string_view text) {
   uint64_t hash = 0xCBF29CE484222325u;
   for (unsigned char c : text) hash = (hash ^ c) * 0x100000001B3u;
@@ -52,7 +52,7 @@ std::string mix_name(const CodecSpec& mix, std::string (CodecSpec::*name_of)() c
   return fmt::format("{}[{}]", mix.id, list);
 }
 
-// "4", of a mix "4.1.4".
+// "4", for a mix "4.1.4".
 std::string version_of(const CodecSpec& codec) {
   std::string versions = codec.is_mix() ? "" : std::to_string(codec.format_version);
   for (const CodecSpec& part : codec.of_kinds) versions += (versions.empty() ? "" : ".") + version_of(part);

@@ -1,5 +1,5 @@
-// What an experiment asks for, fully resolved: a flat list of cases, each one dataset x codec with settings x kernel on
-// a backend. Made by experiment.h from YAML or from the command line, consumed by run.h.
+// A fully resolved experiment: a flat list of cases, each one dataset x codec with settings x kernel on a backend.
+// experiment.h makes it from YAML or from the command line, and run.h runs it.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,9 @@ struct DataSpec {
   uint64_t seed = 1;
   std::map<std::string, double> numbers;
   std::map<std::string, std::string> texts;
-  datasets::QuantiserChoice quantiser = {};  // for the source's floats; without an id they stay
+  datasets::QuantiserChoice quantiser = {};  // for the source's floats; without an id they are kept
   std::string name() const;                  // "gaussian[entropy_bits=5]/4096x4096x10/seed1": part of case keys
-  std::string short_name() const;            // without the seed where it is 1: for people
+  std::string short_name() const;            // for people: without the seed if it is 1
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };
 
@@ -36,18 +36,18 @@ struct CodecSpec {
   std::string id;
   backends::Settings settings;  // resolved: every setting has its value
   uint32_t format_version = 1;
-  std::vector<std::string> non_default = {};  // names of the settings that have other values than by default
+  std::vector<std::string> non_default = {};  // names of the settings that differ from their defaults
   // A mix, whose id is kMix: words for kinds of layers (mix.h), and the codec of each.
   std::vector<std::string> kinds = {};
   std::vector<CodecSpec> of_kinds = {};
   bool is_mix() const { return !kinds.empty(); }
   std::string name() const;        // "rans[lanes=32,prob_bits=12]": every setting
-  std::string short_name() const;  // "rans[lanes=32]": those that are not the default
+  std::string short_name() const;  // "rans[lanes=32]": settings that differ from their defaults
   friend bool operator==(const CodecSpec&, const CodecSpec&) = default;
 };
 CodecSpec make_codec_spec(const codecs::CodecEntry& entry, backends::Settings settings);
 
-// What a case does. `step`: a decoding step, the matmul of every layer of a model, each by the kernel that suits it
+// What a case does. `step`: a decoding step, the matmul of every layer of a model, each by its best kernel
 // (plan/step.h). `size`: nothing runs, and the record has the stored bytes.
 enum class Task : uint8_t { decode, matvec, matmul, step, size };
 // The tasks in the order of the enum, each with its name and the op of its passes; `size` has no pass.
@@ -65,11 +65,11 @@ constexpr std::string_view task_name(Task task) { return kTasks[static_cast<size
 // `scalar` and `simd`, which have the axis `threads`. The others are GPUs, with the axes `device` and `launch`.
 bool on_host(std::string_view backend);
 
-// A point of the axes of axes.h. For the task `size` everything else is empty.
+// A point on the axes of axes.h. For the task `size` everything else is empty.
 struct KernelSpec {
   Task task = Task::matvec;
   std::string backend = {};
-  std::string simd_target = {};  // "": the best that the machine has
+  std::string simd_target = {};  // "": the best of the machine
   int threads = 0;               // 0: all that the process may use
   int ranks = 1;                 // CPUs: processes that share a product, each with `threads` threads. GPUs: devices
   std::string engine = {};       // GPUs that share: "nccl", "rccl" or "peer"
@@ -77,19 +77,19 @@ struct KernelSpec {
   int device = -1;               // GPUs: number in the backend's list; -1: the first that fits
   int batch = 1;                 // tokens
   backends::Activations activations = backends::Activations::f32;
-  int repeat = 1;        // step: how often each block stands in memory
+  int repeat = 1;        // step: copies of each block in memory
   bool unfused = false;  // a product by a decode kernel and the harness's dense product
-  // The names of `chosen`, or the variant "reference". In a step they say what may be chosen: names, "first", or "best"
-  // of all.
+  // The names of `chosen`, or the variant "reference". In a step they limit the choice: names, "first", or "best" of
+  // all.
   std::string variant = {}, policy = {};
   std::string launch = {};  // GPUs: "graph": a pass replays one captured graph; "plain": a launch a kernel; else ""
-  // Resolved by expand.h; none for the reference decoder, a step and `size`. Without a policy the kernel chooses it.
+  // Resolved by expand.h; empty for the reference decoder, a step and `size`. Without a policy the kernel chooses one.
   backends::ChosenKernel chosen = {};
 
   bool takes_tokens() const { return task == Task::matmul || task == Task::step; }
-  backends::Op op() const;   // what its passes do; throws std::logic_error for `size`
+  backends::Op op() const;   // of its passes; throws std::logic_error for `size`
   std::string name() const;  // "simd:AVX2:t1/matvec/rows/rows4", "cuda/matmul:b16/tuned/rows2", "cuda/step:b1:x16/best"
-  std::string short_name() const;  // for people: without a policy that is the default
+  std::string short_name() const;  // for people: without a default policy
 };
 
 // Which kernels a block of a config asks for: a list for every axis of axes.h.
@@ -119,22 +119,22 @@ struct Case {
   DataSpec data;
   CodecSpec codec;
   KernelSpec kernel;
-  // Why this case cannot even be tried ("backend x is unavailable: ..."); empty normally.
+  // Why this case cannot be tried ("backend x is unavailable: ..."); normally empty.
   std::string unavailable;
   std::string name() const;        // data/codec/kernel
-  std::string short_name() const;  // the short names: what people are shown
+  std::string short_name() const;  // the short names, for people
   std::string key() const;         // 16 hexadecimal digits, a hash of name() and the format version
 };
 
-// How long and how often. One sample is the mean of as many passes as fill min_time_s.
+// How long and how often to measure. One sample is the mean of as many passes as fill min_time_s.
 struct MeasureSpec {
   int repetitions = 9;
   double min_time_s = 0.1;
-  double max_seconds = 20;  // of one case: fewer repetitions rather than more time
+  double max_seconds = 20;  // for one case: takes fewer repetitions rather than more time
   int warm_up = 1;          // passes before each sample
 };
 
-// One sample of one pass: then nothing is estimated beforehand either.
+// Each sample is one pass: then nothing is estimated beforehand either.
 inline bool is_single_pass(const MeasureSpec& spec) {
   return spec.repetitions == 1 && spec.warm_up == 0 && spec.min_time_s < 1e-6;
 }
@@ -152,7 +152,7 @@ struct Experiment {
   MeasureSpec measure;
   bool verify_each = true;     // tier 2b in full after every sample; false: once at the end
   std::vector<Case> cases;     // sorted by data, then by codec
-  std::optional<Shard> shard;  // the part of the config's cases that these are
+  std::optional<Shard> shard;  // the part of the config's cases in `cases`
 };
 
 }  // namespace ecmv::experiments

@@ -16,7 +16,7 @@ using backends::Activations;
 using backends::Op;
 
 constexpr std::string_view kBest = "best";
-constexpr std::string_view kAuto = "auto";  // the policy that the kernel chooses for matrix, device and batch
+constexpr std::string_view kAuto = "auto";  // lets the kernel choose the policy for matrix, device and batch
 
 using Words = std::vector<std::string>;
 
@@ -48,12 +48,12 @@ std::vector<backends::ChosenKernel> kernels_among(const codecs::CodecEntry& entr
   return found;
 }
 
-// Appends the kernels for a place that has everything but kernel and policy.
+// Appends the kernels for a place that lacks only kernel and policy.
 void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry, KernelSpec place, int64_t group_cols,
                     std::vector<KernelSpec>& out) {
   Work work{place.op(), place.activations, group_cols};
   const bool fused = has_kernel(entry, place.backend, work);
-  // Where none takes the scales, those that must do without `unfused` say so themselves.
+  // If no kernel takes the scales and `unfused` is forbidden, the kernels give the reason themselves.
   if (!fused && choice.unfused == "never") work.group_cols = 0;
   const auto append = [&](const Work& one, bool unfused) {
     for (const auto& chosen : kernels_among(entry, place.backend, one, choice.variants, choice.policies)) {
@@ -67,7 +67,7 @@ void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
   append(work, false);
   const bool wants_unfused = choice.unfused == "always" || (choice.unfused == "auto" && !fused);
   if (work.op != Op::decode && wants_unfused) append({Op::decode}, true);
-  // The reference decoder does the work of a codec that has no kernel at all.
+  // The reference decoder works for a codec that has no kernel at all.
   if (place.backend == "scalar" && !has_kernel(entry, "scalar", {Op::decode}) &&
       (work.op == Op::decode || (!fused && wants_unfused))) {
     place.variant = "reference";
@@ -77,8 +77,8 @@ void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
   }
 }
 
-// The instruction sets of this backend among the names, "" for its best device. A backend without any of them has its
-// best device, but for `simd`, which then has nothing to do.
+// The named instruction sets that this backend has, "" for its best device. A backend with none of them uses its best
+// device, except `simd`, which then has nothing to do.
 std::vector<std::string> targets_of(const std::string& backend, const std::vector<std::string>& names) {
   if (backend == "scalar") return {""};
   const backends::Backend* found = backends::find_backend(backend);
@@ -93,7 +93,7 @@ std::vector<std::string> targets_of(const std::string& backend, const std::vecto
     for (const backends::DeviceInfo& info : devices)
       if ((name == "all" ? info.unavailable.empty() : name == info.simd_target) &&
           std::find(out.begin(), out.end(), info.simd_target) == out.end())
-        out.push_back(info.simd_target);  // of two equal devices the first one
+        out.push_back(info.simd_target);  // the first of two equal devices
   }
   if (out.empty() && backend != "simd") out.push_back("");
   return out;
@@ -122,7 +122,7 @@ std::vector<std::string> engines_of(const std::string& backend, const std::vecto
   return out;
 }
 
-// How many ranks share a product at this place, by which engine, and how it is split among them.
+// The ways to share a product at this place: how many ranks, by which engine, with which split.
 std::vector<KernelSpec> shared(const KernelChoice& choice, KernelSpec place) {
   const bool host = on_host(place.backend);
   std::vector<KernelSpec> out;
@@ -144,7 +144,7 @@ std::vector<KernelSpec> shared(const KernelChoice& choice, KernelSpec place) {
   return out;
 }
 
-// Where a backend's kernels run and how they are started: CPUs have the axis `threads`, GPUs `device` and `launch`.
+// Where a backend's kernels run and how they start: CPUs have the axis `threads`, GPUs `device` and `launch`.
 std::vector<KernelSpec> places_of(const KernelChoice& choice, const std::string& backend) {
   std::vector<KernelSpec> out;
   for (const std::string& target : targets_of(backend, choice.simd_targets)) {
@@ -178,7 +178,7 @@ std::vector<KernelSpec> with_tokens(const KernelChoice& choice, KernelSpec place
   return out;
 }
 
-// `simd` where the codec has a kernel for it there, fused or, if need be, unfused.
+// `simd` if the codec has a kernel for it there, fused or, if need be, unfused.
 std::string best_backend(const KernelChoice& choice, const codecs::CodecEntry& entry, Task task, int64_t group_cols) {
   const Op op = KernelSpec{.task = task}.op();
   const bool may_unfuse = choice.unfused != "never";

@@ -1,4 +1,5 @@
-// See experiment.h. The steps: parse, apply edits, check, expand the axes of every block, sort nothing (blocks append).
+// See experiment.h. The steps are: parse, apply edits, check, and expand the axes of every block. Nothing is sorted;
+// blocks append.
 #include "experiments/config/experiment.h"
 
 #include <algorithm>
@@ -29,8 +30,8 @@ std::string join(const std::vector<std::string>& messages) {
   return all;
 }
 
-// Each case once. Blocks may name the same dataset or codec again; cases that share them stand together, in the order
-// in which data and codecs are first named.
+// Each case once. Blocks may repeat a dataset or codec; cases that share them are joined, in the order in which data
+// and codecs are first named.
 std::vector<Case> together(std::vector<Case> cases) {
   std::unordered_set<std::string> names;
   std::erase_if(cases, [&](const Case& one) { return !names.insert(one.name()).second; });
@@ -51,13 +52,13 @@ std::vector<Case> together(std::vector<Case> cases) {
   return sorted;
 }
 
-// The library's own words for too deep a nesting are "bad file".
+// The library calls too deep a nesting "bad file".
 std::string words_of(const YAML::Exception& error) {
   return dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr ? "it is nested too deeply" : error.msg;
 }
 
-// What the flags -a and --set give. Their values are parsed as if each stood in a line of its own below the file, by
-// which errors find the flag again.
+// The edits of the flags -a and --set. Their values are parsed as if each stood on a line of its own below the file, so
+// errors can name the flag.
 class Edits {
  public:
   Edits(const ConfigEdits& edits, const std::string& text)
@@ -97,7 +98,7 @@ class Edits {
     expect_finite(value);
     return value;
   }
-  // "a,b" -> [a, b]; a value that is YAML already ("{pow2: [8, 10]}", "[1, 2]") stays what it is.
+  // "a,b" -> [a, b]; a value that is YAML already ("{pow2: [8, 10]}", "[1, 2]") is kept.
   YAML::Node value_of(size_t index) const {
     const std::string& text = edits_[index].second;
     if (text.starts_with('{') || text.starts_with('[')) return positioned(index, text);
@@ -105,7 +106,7 @@ class Edits {
     return scalar_at(positioned(index, "x").Mark(), text);
   }
   static bool set_path(YAML::Node node, const std::string& path, const YAML::Node& value);
-  // In the blocks that have the axis: sources have parameters of their own.
+  // Sets it in the blocks that have the axis, since sources have parameters of their own.
   static void set_axis_of_blocks(YAML::Node root, const std::string& axis, const YAML::Node& value,
                                  const YAML::Node& flag, YamlErrors& errors) {
     if (!root["experiments"] || !root["experiments"].IsSequence()) return;
@@ -120,8 +121,8 @@ class Edits {
   std::vector<std::pair<std::string, std::string>> edits_;
 };
 
-// "experiments.0.data.sigma": names of keys and, in lists, positions from 0. False where a part of the path leads
-// nowhere; the last key may be new.
+// "experiments.0.data.sigma": keys, and positions from 0 in lists. False if part of the path does not exist; the last
+// key may be new.
 bool Edits::set_path(YAML::Node node, const std::string& path, const YAML::Node& value) {
   constexpr int kLongestPath = 16;  // in keys
   if (std::count(path.begin(), path.end(), '.') >= kLongestPath) return false;
@@ -143,7 +144,7 @@ bool Edits::set_path(YAML::Node node, const std::string& path, const YAML::Node&
     node[key] = value;
     return true;
   }
-  node.force_insert(scalar_at(value.Mark(), key),  // a new key stands where its value does
+  node.force_insert(scalar_at(value.Mark(), key),  // a new key gets its value's place
                     is_last ? value : YAML::Node(YAML::NodeType::Map));
   return is_last || set_path(node[key], path.substr(dot + 1), value);
 }
@@ -171,7 +172,7 @@ MeasureSpec read_measure(const YAML::Node& node, YamlErrors& errors) {
   return measure;
 }
 
-// Puts what the config leaves open into it, so that the stored text holds every value.
+// Writes defaults into the config, so that the stored text holds every value.
 void write_defaults(YAML::Node root, int64_t seed, const Experiment& experiment) {
   const auto fill = [](YAML::Node map, const std::string& key, const auto& value) {
     if (!map[key].IsDefined()) map[key] = value;
@@ -185,13 +186,13 @@ void write_defaults(YAML::Node root, int64_t seed, const Experiment& experiment)
   fill(root["measure"], "warm_up", measure.warm_up);
   for (YAML::Node block : root["experiments"]) {
     const YAML::Node kernels = block["kernels"];
-    for (const KernelAxis& axis : kernel_axes())  // one of other tasks may not stand there
+    for (const KernelAxis& axis : kernel_axes())  // one of other tasks is not allowed there
       if (axis.tasks.empty() && (axis.old_key.empty() || !kernels[std::string(axis.old_key)].IsDefined()))
         fill(kernels, std::string(axis.key), std::string(axis.fallback));
   }
 }
 
-// At most 512 rows and columns, about as oblong as before; multiples of 64 stay such, because some layouts need them.
+// At most 512 rows and columns, of about the same aspect. Multiples of 64 stay such, because some layouts need them.
 datasets::Shape shrunk(datasets::Shape shape) {
   const int64_t largest = std::max(shape.rows, shape.cols);
   if (largest <= 512) return shape;
@@ -320,7 +321,7 @@ void shrink_to_smoke(Experiment& experiment) {
       one.kernel.repeat = std::min(one.kernel.repeat, 2);
     }
   }
-  // Sizes that became equal join.
+  // Sizes that became equal are joined.
   experiment.cases = together(std::move(experiment.cases));
 }
 

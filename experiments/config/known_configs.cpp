@@ -23,7 +23,7 @@ fs::path config_folder() {
   return {};
 }
 
-// "" where the file has none.
+// "" if the file has none.
 std::string question_of(const fs::path& path) {
   try {
     const YAML::Node question = YAML::LoadFile(path.string())["question"];

@@ -1,5 +1,4 @@
-// The configs that come along with the program: experiments/configs, beside it in a build folder, or
-// installed.
+// The configs that come with the program: experiments/configs, beside it in a build folder, or installed.
 #pragma once
 
 #include <filesystem>
@@ -14,14 +13,13 @@ struct KnownConfig {
   std::filesystem::path path;
 };
 
-// In alphabetical order; none if they are neither beside the program nor installed with it.
+// In alphabetical order; empty if they are neither beside the program nor installed with it.
 std::vector<KnownConfig> known_configs();
 
-// `config` if there is such a file or it has folders; else the config of that name that comes along; else
-// `config` again.
+// `config` if such a file exists or it has folders; else the supplied config of that name; else `config` again.
 std::string find_config(const std::string& config);
 
-// "" or " Did you mean 'x'?", of the configs that come along, for a name that is no file.
+// "" or " Did you mean 'x'?", from the supplied configs, for a name that is no file.
 std::string nearest_config(const std::string& name);
 
 }  // namespace ecmv::experiments

@@ -1,5 +1,5 @@
 // Mixes: codecs by kind of layer. A word stands for kinds: "attention", "mlp", a kind's own name ("lm_head", "q"), or
-// "others" for all that no other word of the mix names.
+// "others" for all kinds that no other word of the mix names.
 #pragma once
 
 #include <optional>
@@ -19,23 +19,23 @@ inline constexpr std::string_view kMix = "mix";
 
 std::vector<std::string_view> kind_words();
 
-// The place in `words` of the one for this kind: its own name before a group before "others".
+// The place in `words` for this kind: its own name first, then its group, then "others".
 std::optional<size_t> place_of_kind(std::span<const std::string> words, datasets::LayerKind kind);
 
-// A codec with one choice of settings, or a mix of such.
+// A codec with one choice of settings, or a mix of them.
 struct CodecChoice {
-  const codecs::CodecEntry* entry = nullptr;  // null of a mix
+  const codecs::CodecEntry* entry = nullptr;  // null for a mix
   backends::Settings settings;
   std::vector<std::string> kinds = {};
   std::vector<CodecChoice> of_kinds = {};
 
   // All codecs that it names, at least one.
   std::vector<const CodecChoice*> all() const;
-  // The codec of a layer; of a mix by the kind that its name tells, null where the mix has none for it.
+  // The codec of a layer. A mix chooses by the kind that the layer's name tells; null if it has none for it.
   const CodecChoice* of(const datasets::Matrix& layer) const;
 };
 
-// Nothing where a codec is not among them; `missing` then names it.
+// nullopt if a codec is not among them; `missing` then names it.
 std::optional<CodecChoice> choice_of(const CodecSpec& spec, std::span<const codecs::CodecEntry> codecs,
                                      std::string& missing);
 

@@ -20,20 +20,20 @@ namespace ecmv::experiments {
 namespace {
 
 constexpr std::string_view kBlockKeys[] = {"data", "codecs", "kernels", "exclude"};
-// A parameter of sources until `quantise` could do the same.
+// A former parameter of sources, which `quantise` has replaced.
 constexpr const char* kGivenUp = "quantise_bits";
 constexpr const char* kInsteadOfGivenUp =
     "'data' has no key 'quantise_bits' any more: for 'quantise_bits: N', 'quantise: {absmax: {bits: N + 1, group: "
     "tensor}}' makes such integers, whose scale is stored with them.";
-// A value of `layers`: as many as caches do not hold (expand.h).
+// A value of `layers`: as many as exceed the caches (expand.h).
 constexpr std::string_view kStreamed = "streamed";
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
-// More is a slip of the pen.
+// More rules are surely a mistake.
 constexpr size_t kMostRules = 1000;
-// Sources check parameters by making a matrix with them; beyond so many different ones that is left to the run.
+// Sources check parameters by making a matrix with them. Beyond this many different ones the run does it.
 constexpr size_t kMostChecked = 1000;
 
-// "shapes: [[4096, 11008], ...]": a list of pairs; one pair alone is allowed too.
+// "shapes: [[4096, 11008], ...]": a list of pairs, or one pair.
 std::vector<YAML::Node> read_shapes(const YAML::Node& node, YamlErrors& errors) {
   if (node.IsSequence() && node.size() == 2 && node[0].IsScalar()) return {node};
   std::vector<YAML::Node> out;
@@ -46,7 +46,7 @@ std::vector<YAML::Node> read_shapes(const YAML::Node& node, YamlErrors& errors) 
   return out;
 }
 
-// The value in `data` that a sentence is about: its key or itself stands there in quotes. Else all of it.
+// The value in `data` that a sentence quotes, by key or value; else all of `data`.
 YAML::Node culprit(const YAML::Node& data, const std::string& sentence) {
   for (const auto& pair : data)
     for (const YAML::Node& node : {pair.first, pair.second})
@@ -54,7 +54,7 @@ YAML::Node culprit(const YAML::Node& data, const std::string& sentence) {
   return data;
 }
 
-// A source checks its parameters itself: it is asked for a matrix of one element, or for its file without the elements.
+// Lets the source check its parameters: it makes a matrix of one element, or opens its file without the elements.
 void check_parameters(const datasets::DataSource& source, const DataSpec& spec, const YAML::Node& where,
                       std::set<std::string>& checked, YamlErrors& errors) {
   DataSpec parameters = spec;
@@ -72,8 +72,8 @@ void check_parameters(const datasets::DataSource& source, const DataSpec& spec, 
   }
 }
 
-// How many columns of a row share a scale, made by a quantiser or stored in a file; 0: the whole row does. 0 also for a
-// file that cannot be read: loading says what is wrong with it.
+// How many columns of a row share a scale, from a quantiser or a file; 0: the whole row. Also 0 for an unreadable file,
+// since loading reports its error.
 int64_t group_cols_of(const DataSpec& data) {
   if (!data.quantiser.id.empty()) return datasets::group_cols(data.quantiser);
   const datasets::DataSource& source = *datasets::find_source(data.source);
@@ -85,7 +85,7 @@ int64_t group_cols_of(const DataSpec& data) {
   }
 }
 
-// Keys of `data`; none for a source that is not known.
+// Keys of `data`; none for an unknown source.
 std::vector<std::string_view> data_keys(const datasets::DataSource* source) {
   if (source == nullptr) return {};
   std::vector<std::string_view> keys = {"source", "quantise", "zip"};
@@ -133,7 +133,7 @@ DataSpec data_spec(const std::map<std::string, YAML::Node>& values, const datase
   return spec;
 }
 
-// The datasets of a block. `cache_bytes`: of the devices that its kernels run on.
+// The datasets of a block. `cache_bytes`: of the devices that run its kernels.
 std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, int64_t cache_bytes, YamlErrors& errors) {
   const YAML::Node node = child(block, "data");
   if (!node.IsDefined() || !node.IsMap()) {
@@ -158,7 +158,7 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, int64_t 
   std::vector<std::string_view> read = keys;
   if (const YAML::Node old = child(node, kGivenUp); old.IsDefined()) {
     errors.add(old, kInsteadOfGivenUp);
-    read.emplace_back(kGivenUp);  // one sentence about it is enough
+    read.emplace_back(kGivenUp);  // one error about it is enough
   }
   if (!check_map(node, "data", read, errors)) return {};
 
@@ -198,7 +198,7 @@ std::vector<std::string_view> kernel_keys() {
   return keys;
 }
 
-// The axis's value in `kernels` or in a rule, under its key or its old one; undefined where there is none.
+// The axis's value in `kernels` or in a rule, under its key or its old key; undefined if there is none.
 YAML::Node axis_value(const YAML::Node& map, const KernelAxis& axis, YamlErrors& errors) {
   const YAML::Node value = child(map, axis.key);
   if (axis.old_key.empty()) return value;
@@ -279,7 +279,7 @@ KernelChoice read_kernels(const YAML::Node& node, YamlErrors& errors) {
   return choice;
 }
 
-// Where and how a choice may run kernels at most; words that are given twice count twice.
+// The most places at which a choice may run kernels; words that are given twice count twice.
 size_t places_of_choice(const KernelChoice& choice) {
   size_t places = 1;
   for (const size_t count :
@@ -291,7 +291,7 @@ size_t places_of_choice(const KernelChoice& choice) {
   return places;
 }
 
-// Keys of a rule that are no axes of `kernels`.
+// Keys of a rule besides the axes of `kernels`.
 constexpr std::string_view kExcludeKeys[] = {"source", "d", "codec"};
 
 // The case's value for a key of a rule.
@@ -302,7 +302,7 @@ std::string value_of(const Case& one, std::string_view key) {
   return find_kernel_axis(key)->value(one.kernel);
 }
 
-// A partial match: every key given must be equal.
+// Whether a rule matches: all of its keys must be equal.
 bool excluded(const Case& one, const std::vector<std::map<std::string, std::string>>& rules) {
   return std::ranges::any_of(rules, [&](const auto& rule) {
     return std::ranges::all_of(rule, [&](const auto& pair) { return value_of(one, pair.first) == pair.second; });
@@ -368,11 +368,11 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
   };
   if (too_many(static_cast<double>(places_of_choice(choice)))) return;
   const bool multiplies = choice.asks_for(Task::matmul);
-  std::map<std::string, int64_t> group_cols;  // columns that share a scale, by data; only a product asks
+  std::map<std::string, int64_t> group_cols;  // columns that share a scale, by data; only for products
   for (const DataSpec& one : data)
     if (const auto [known, is_new] = group_cols.try_emplace(one.name(), 0); is_new && multiplies)
       known->second = group_cols_of(one);
-  std::map<std::pair<std::string, int64_t>, std::vector<KernelSpec>> expanded;  // by codec, and those
+  std::map<std::pair<std::string, int64_t>, std::vector<KernelSpec>> expanded;  // by codec and group_cols
   const auto kernels = [&](const DataSpec& one_data, const CodecSpec& codec) -> const std::vector<KernelSpec>& {
     const int64_t cols = group_cols.at(one_data.name());
     const auto [known, is_new] = expanded.try_emplace({codec.is_mix() ? codec.name() : codec.id, cols});
@@ -386,7 +386,7 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
       std::ranges::copy(expand_steps(choice, entries), std::back_inserter(known->second));
     return known->second;
   };
-  double count = 0;  // before anything is excluded
+  double count = 0;  // before exclusions
   for (const DataSpec& one_data : data)
     for (const CodecSpec& codec : specs) count += static_cast<double>(kernels(one_data, codec).size());
   if (too_many(count + static_cast<double>(cases.size()))) return;

@@ -35,7 +35,7 @@ void append_settings(const codecs::CodecEntry& entry, std::vector<CodecSpec>& ou
   }
 }
 
-// Every combination of what each kind is given.
+// Every combination of the codecs given for each kind.
 void read_mix(const YAML::Node& node, std::span<const codecs::CodecEntry> codecs, std::vector<CodecSpec>& out,
               YamlErrors& errors) {
   const std::vector<std::string_view> words = kind_words();

@@ -10,11 +10,11 @@
 
 namespace ecmv::experiments {
 
-// Quantisers by the names that stand for them as values of an axis.
+// Quantisers by the names that they have as values of an axis.
 using NamedQuantisers = std::map<std::string, datasets::QuantiserChoice>;
 
-// The values of the axis: one name for every quantiser with one choice of parameters, which is put into `known`. `none`
-// leaves the data as they are.
+// The values of the axis: one name for every quantiser with one choice of parameters, which is added to `known`. `none`
+// leaves the data unchanged.
 std::vector<YAML::Node> read_quantisers(const YAML::Node& node, NamedQuantisers& known, YamlErrors& errors);
 
 }  // namespace ecmv::experiments

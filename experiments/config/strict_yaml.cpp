@@ -15,7 +15,7 @@
 namespace ecmv::experiments {
 namespace {
 
-constexpr int64_t kMaxAxis = 10'000;  // values of one axis; more is a slip of the pen
+constexpr int64_t kMaxAxis = 10'000;  // values of one axis; more are surely a mistake
 
 std::vector<YAML::Node> generated(const YAML::Node& node, std::string_view what, YamlErrors& errors) {
   static constexpr std::string_view kAllowed[] = {"pow2", "range"};
@@ -51,7 +51,7 @@ std::vector<YAML::Node> generated(const YAML::Node& node, std::string_view what,
   return out;
 }
 
-// Looks only where a document begins and whether it has something in it.
+// Only looks where a document begins and whether it is empty.
 class Presence final : public YAML::EventHandler {
  public:
   YAML::Mark begin;

@@ -1,5 +1,5 @@
-// The border of the library: arguments are checked, exceptions become a status and a sentence, and everything
-// that lives longer than a call is held by the handles.
+// The boundary of the library: it checks arguments, turns exceptions into a status and a sentence, and keeps everything
+// that outlives a call in handles.
 #include "experiments/library/ecmv.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct ecmv_compressed_matrix {
   const codecs::CodecEntry* entry = nullptr;
   backends::CompressedMatrix matrix;
   mutable std::mutex mutex;
-  // By memory, while a pass uses it.
+  // By memory, as long as a pass uses it.
   mutable std::map<std::string, std::weak_ptr<backends::UploadedMatrix>, std::less<>> uploads;
 };
 
@@ -44,7 +44,7 @@ struct ecmv_pass {
   datasets::Shape shape;
   int64_t element_bytes = 0;
   int batch = 0;
-  // In the order in which they need each other.
+  // In the order of their dependencies.
   std::vector<std::shared_ptr<backends::Device>> devices;
   std::shared_ptr<backends::UploadedMatrix> uploaded;
   std::unique_ptr<backends::Pass> pass;
@@ -59,7 +59,7 @@ namespace {
 constexpr int kMaxThreads = 1024;
 // Bounds of rows and columns and of elements, so that sizes in bits fit an int64_t.
 constexpr int64_t kMaxSide = int64_t{1} << 31, kMaxElements = int64_t{1} << 50;
-// What every caller's ecmv_sizes has.
+// The size of the first ecmv_sizes, which every caller has at least.
 constexpr size_t kFirstSizesBytes = 64;
 static_assert(sizeof(ecmv_sizes) >= kFirstSizesBytes);
 // 128 * 128 * 131072 = 2^31: one column more could overflow.
@@ -67,7 +67,7 @@ constexpr int64_t kMaxMatvecCols = 131072 - 1;
 
 // --- errors ----------------------------------------------------------------------------------------------
 
-// No memory has to be found for a sentence that says that there is none.
+// Static, since a lack of memory needs a sentence, too.
 thread_local char last_error[1024] = "";
 
 ecmv_status fail(ecmv_status status, const char* sentence) noexcept {
@@ -88,7 +88,7 @@ ecmv_status guarded(F f) noexcept {
     return fail(e.status, e.what());
   } catch (const std::bad_alloc&) {
     return fail(ECMV_OUT_OF_MEMORY, "There is not enough memory.");
-  } catch (const std::length_error&) {  // of a vector beyond its largest size
+  } catch (const std::length_error&) {  // a vector beyond its largest size
     return fail(ECMV_OUT_OF_MEMORY, "There is not enough memory.");
   } catch (const backends::OutOfMemory& e) {
     return fail(ECMV_OUT_OF_MEMORY, e.what());
@@ -113,15 +113,15 @@ T& given(T* pointer, const char* what) {
 
 // --- what all threads share ------------------------------------------------------------------------------
 
-// Loading appends to the registry, and nobody may look then. Entries themselves never move or change.
+// Loading appends to the registry while nobody may read it. Entries never move or change.
 std::shared_mutex registry_mutex;
 
-// GPU backends keep handles and memory of the device in common.
+// GPU backends share handles and memory of the device.
 std::mutex gpu_mutex;
 
 bool is_gpu(const backends::Device& device) { return device.memory() != "host"; }
 
-// Locks the GPUs for devices that are some.
+// Locks the GPUs if one of the devices is a GPU.
 std::unique_lock<std::mutex> lock_gpu(const std::vector<std::shared_ptr<backends::Device>>& devices) {
   return !devices.empty() && is_gpu(*devices.front()) ? std::unique_lock(gpu_mutex) : std::unique_lock<std::mutex>();
 }
@@ -134,7 +134,7 @@ const codecs::CodecEntry& codec_entry(const std::string& id) {
   throw Failure(ECMV_INVALID_ARGUMENT, "There is no codec '" + id + "'." + codecs::did_you_mean(id, known));
 }
 
-// Texts of codecs that end with a zero and stay.
+// Texts of codecs that end with a zero and stay valid.
 struct CodecText {
   std::string id, summary;
 };
@@ -210,7 +210,7 @@ std::vector<std::shared_ptr<backends::Device>> open_devices(const std::string& i
   try {
     devices.push_back(open_device(*backends::find_backend("simd"), request));
   } catch (const Failure&) {
-    // No instruction set that this library has kernels for.
+    // The library has no kernels for this instruction set.
   }
   devices.push_back(open_device(*backends::find_backend("scalar"), request));
   return devices;
@@ -235,7 +235,7 @@ backends::PassPlan empty_plan(backends::Op op, const backends::CompressedMatrix&
   return plan;
 }
 
-// "" if there is such a product of the matrix.
+// "" if the matrix has such a product.
 std::string why_no_product(backends::Op op, const backends::CompressedMatrix& matrix) {
   if (op == backends::Op::matmul) return backends::why_no_float_product({matrix.shape, matrix.type, {}});
   if (op != backends::Op::matvec) return {};
@@ -277,7 +277,7 @@ ecmv_status prepare(const ecmv_context* context, const ecmv_compressed_matrix* m
   });
 }
 
-// One run with `input`; take(pass) copies the result.
+// Runs once with `input`; take(pass) copies the result.
 template <typename Take>
 void run(ecmv_pass& pass, backends::Op op, std::span<const std::byte> input, Take take) {
   if (pass.op != op)
@@ -365,7 +365,7 @@ ecmv_status ecmv_sizes_of(const ecmv_compressed_matrix* matrix, ecmv_sizes* size
     all.stored = compressed.stored_bytes();
     const int64_t elements = compressed.shape.elements();
     if (elements > 0) all.bits_per_element = 8.0 * static_cast<double>(all.stored) / static_cast<double>(elements);
-    // As much as the caller knows of; what only the caller knows is 0.
+    // Fill in only the fields that the caller knows, and set the caller's further fields to 0.
     std::memset(sizes, 0, bytes);
     std::memcpy(sizes, &all, std::min(bytes, sizeof(all)));
     sizes->struct_bytes = bytes;

@@ -2,14 +2,13 @@
  * this file has a whole program.
  *
  * Names. Codecs, settings, element types and backends are named as in the configs and on the command line:
- * "lanes=32", "bf16", "simd". A name that there is not is an error.
+ * "lanes=32", "bf16", "simd". An unknown name is an error.
  *
  * Errors. Functions that can fail return a status, and ecmv_last_error() has a sentence. Nothing is thrown or
- * printed, and nothing ends the process. A function that fails sets the handle that it should have made to
- * NULL.
+ * printed, and nothing ends the process. A function that fails sets the handle that it should make to NULL.
  *
  * Threads. All functions may be called from several threads at once, also with the same handles. A pass does
- * one run at a time, and so do all GPU backends together: others wait. A handle is freed when no call uses it
+ * one run at a time, and so do all GPU backends together: others wait. Free a handle only when no call uses it
  * any more.
  *
  * Memory. Arrays are the caller's, row-major, and may be reused or freed as soon as a function has returned.
@@ -37,30 +36,30 @@ extern "C" {
 
 typedef enum ecmv_status {
   ECMV_OK = 0,
-  ECMV_INVALID_ARGUMENT = 1, /* NULL, a name or a setting that there is not, a size that does not fit */
-  ECMV_REFUSED = 2,          /* the codec does not store such a matrix, or there is no such product of it */
-  ECMV_UNAVAILABLE = 3,      /* a backend, a device or a codec library that cannot be used here */
+  ECMV_INVALID_ARGUMENT = 1, /* NULL, an unknown name or setting, a size that does not fit */
+  ECMV_REFUSED = 2,          /* the codec does not store such a matrix, or it has no such product */
+  ECMV_UNAVAILABLE = 3,      /* this machine cannot use the backend, the device or the codec library */
   ECMV_OUT_OF_MEMORY = 4,
-  ECMV_INCORRECT = 5, /* what was encoded does not decode to what it was made from: a defect of the codec */
+  ECMV_INCORRECT = 5, /* the encoded matrix does not decode to its elements: a defect of the codec */
   ECMV_FAILED = 6     /* anything else: a device that was lost, a defect */
 } ecmv_status;
 
-/* A sentence in UTF-8 about the last call on this thread that failed, "" before there was any. It stays until
- * the next one that fails. */
+/* A sentence in UTF-8 about the last failed call of this thread, "" if there was none. It stays until the next
+ * failure. */
 ECMV_API const char* ecmv_last_error(void);
 
-/* Of the library that the program runs with: "0.1.0". */
+/* The version of the library that the program runs with: "0.1.0". */
 ECMV_API const char* ecmv_version(void);
 
 /* --- codecs --------------------------------------------------------------------------------------- */
 
-/* Codecs by number, from 0. NULL past the last one. The texts stay. */
+/* Codecs by number, from 0. NULL past the last one. The texts stay valid. */
 ECMV_API const char* ecmv_codec_id(size_t number);
 ECMV_API const char* ecmv_codec_summary(size_t number);
 
-/* Adds the codecs of a shared object that was written with ecmv_codec.h; NULL: of all that the environment
- * variable ECMV_CODEC_PATH names. They stay until the process ends. The file is first tried in a forked
- * process, so this is best done before a program starts threads. */
+/* Adds the codecs of a shared object written with ecmv_codec.h; NULL: of all that the environment variable
+ * ECMV_CODEC_PATH names. They stay until the process ends. The file is first tried in a forked process, so call this
+ * before the program starts threads. */
 ECMV_API ecmv_status ecmv_load_codec_library(const char* file);
 
 /* --- compressed matrices -------------------------------------------------------------------------- */
@@ -68,26 +67,25 @@ ECMV_API ecmv_status ecmv_load_codec_library(const char* file);
 /* A compressed matrix in the host's memory. It never changes. */
 typedef struct ecmv_compressed_matrix ecmv_compressed_matrix;
 
-/* Encodes `elements`, [rows, cols] of element_type: "i8", "u8", "bf16", "f16", "f32", "f64", "i16", "u16",
- * "i32", "u32", "i64", "u64", "f8_e5m2" or "f8_e4m3"; aligned as their type, NULL if there are none.
- * `settings` are "name=value,name=value"; those that are not named have their defaults; NULL: all. What was
- * encoded is decoded again and compared with `elements` before it is handed out (of a lossy codec: held to
- * the bound that it states). One thread. */
+/* Encodes `elements`, [rows, cols] of element_type: "i8", "u8", "bf16", "f16", "f32", "f64", "i16", "u16", "i32",
+ * "u32", "i64", "u64", "f8_e5m2" or "f8_e4m3"; aligned as their type, NULL if there are none. `settings` are
+ * "name=value,name=value"; others keep their defaults; NULL: all do. Before the matrix is returned it is decoded again
+ * and compared with `elements` (for a lossy codec: with the bound that it states). One thread. */
 ECMV_API ecmv_status ecmv_encode(const char* codec, const char* settings, const char* element_type, int64_t rows,
                                  int64_t cols, const void* elements, ecmv_compressed_matrix** matrix);
 ECMV_API void ecmv_free_matrix(ecmv_compressed_matrix* matrix);
 
-/* What is stored, in bytes. Every byte that a product may read is counted in one of the roles. */
+/* Stored sizes in bytes. Every byte that a product may read is counted in one of the roles. */
 typedef struct ecmv_sizes {
   size_t struct_bytes;                  /* sizeof(ecmv_sizes), set by the caller */
   int64_t payload, table, index, scale; /* by role, padding included */
-  int64_t padding;                      /* how much of them carries nothing */
+  int64_t padding;                      /* the part of these bytes that carries nothing */
   int64_t stored;                       /* payload + table + index + scale */
   double bits_per_element;              /* 8 * stored / (rows * cols); 0 without elements */
 } ecmv_sizes;
 ECMV_API ecmv_status ecmv_sizes_of(const ecmv_compressed_matrix* matrix, ecmv_sizes* sizes);
 
-/* The elements, [rows, cols], by the codec's reference decoder: plain loops on one thread. out_bytes is the
+/* Decodes the elements, [rows, cols], by the codec's reference decoder: plain loops on one thread. out_bytes is the
  * size of all of them. A pass decodes faster. */
 ECMV_API ecmv_status ecmv_decode(const ecmv_compressed_matrix* matrix, void* out, size_t out_bytes);
 
@@ -96,45 +94,44 @@ ECMV_API ecmv_status ecmv_decode(const ecmv_compressed_matrix* matrix, void* out
 /* Where products run: a backend with its threads, or a GPU. */
 typedef struct ecmv_context ecmv_context;
 
-/* `backend`: "scalar" (portable code), "simd" (the best instruction set of this CPU), "best" or NULL (simd,
- * and scalar for what simd has no kernel for), or the GPU backends "cuda", "hip" and "emulator", which are
- * plugins of their own (libecmv_cuda.so ...) and work on copies of whatever they are given. `threads` of the
- * CPU backends: 0 for all that the process may use. `device`: which GPU, -1 for the first. */
+/* `backend`: "scalar" (portable code), "simd" (the best instruction set of this CPU), "best" or NULL (simd, and scalar
+ * if simd has no kernel), or the GPU backends "cuda", "hip" and "emulator", which are plugins of their own
+ * (libecmv_cuda.so ...) and work on copies of their inputs. `threads` of the CPU backends: 0 for all that the process
+ * may use. `device`: which GPU, -1 for the first. */
 ECMV_API ecmv_status ecmv_open(const char* backend, int threads, int device, ecmv_context** context);
 ECMV_API void ecmv_close(ecmv_context* context);
 
-/* An operation that is bound to one matrix and one context, with memory for its input and its result:
- * prepared once, run as often as wanted. A run copies its input, runs and copies its result; it binds,
- * chooses and allocates nothing.
+/* An operation bound to one matrix and one context, with memory for its input and its result: prepared once, run as
+ * often as wanted. A run copies its input, runs and copies its result; it binds, chooses and allocates nothing.
  *
- * The first pass of a matrix in some memory (the host's, a GPU's) copies the stored bytes there. All passes
- * that live at the same time share that copy, and the matrix may be freed.
+ * The first pass of a matrix in some memory (the host's, a GPU's) copies the stored bytes there. All passes that live
+ * at the same time share that copy, and the matrix may be freed.
  *
- * The kernel is the first one of the codec that takes the matrix there: one that multiplies while it decodes,
- * else one that decodes tiles, which the backend then multiplies, else, on CPUs, the reference decoder. */
+ * The kernel is the first one of the codec that takes the matrix there: one that multiplies while it decodes; else one
+ * that decodes tiles, which the backend then multiplies; else, on CPUs, the reference decoder. */
 typedef struct ecmv_pass ecmv_pass;
 
-/* y = W x of int8 elements with sums in int32, exact. At most 131071 columns. */
+/* y = W x for int8 elements with sums in int32, exact. At most 131071 columns. */
 ECMV_API ecmv_status ecmv_prepare_matvec(const ecmv_context* context, const ecmv_compressed_matrix* matrix,
                                          ecmv_pass** pass);
 /* x: [cols]; y: [rows]. */
 ECMV_API ecmv_status ecmv_run_matvec(ecmv_pass* pass, const int8_t* x, int32_t* y);
 
-/* Y = W X in float32 for `batch` tokens, 1 to 64: elements of any type that float32 holds exactly, taken as
+/* Y = W X in float32 for `batch` tokens, 1 to 64, and elements of any type that float32 holds exactly, taken as
  * numbers. The sums are float32 sums in an order of the kernel's own. */
 ECMV_API ecmv_status ecmv_prepare_matmul(const ecmv_context* context, const ecmv_compressed_matrix* matrix, int batch,
                                          ecmv_pass** pass);
 /* x: [batch, cols]; y: [batch, rows]. */
 ECMV_API ecmv_status ecmv_run_matmul(ecmv_pass* pass, const float* x, float* y);
 
-/* The elements themselves, on all threads of the context. The pass holds a decoded copy. */
+/* Decodes the elements on all threads of the context. The pass holds a decoded copy. */
 ECMV_API ecmv_status ecmv_prepare_decode(const ecmv_context* context, const ecmv_compressed_matrix* matrix,
                                          ecmv_pass** pass);
 /* out: [rows, cols], out_bytes the size of all of them. */
 ECMV_API ecmv_status ecmv_run_decode(ecmv_pass* pass, void* out, size_t out_bytes);
 
-/* Which kernel was chosen: "simd/matvec/interleaved/rows4", "simd/decode/blocks/default, unfused" or
- * "simd/reference". It lives as long as the pass. */
+/* The chosen kernel: "simd/matvec/interleaved/rows4", "simd/decode/blocks/default, unfused" or "simd/reference". The
+ * text lives as long as the pass. */
 ECMV_API const char* ecmv_pass_kernel(const ecmv_pass* pass);
 ECMV_API void ecmv_free_pass(ecmv_pass* pass);
 

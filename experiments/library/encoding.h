@@ -1,4 +1,4 @@
-// From an array to a compressed matrix that has been decoded again and compared.
+// Encodes an array, decodes the result again and compares.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace ecmv::library {
 
-// "lanes=32,prob_bits=12" with the codec's defaults for the others. Throws Failure.
+// Parses "lanes=32,prob_bits=12"; other settings get the codec's defaults. Throws Failure.
 backends::Settings parse_settings(const codecs::CodecEntry& entry, const std::string& text);
 
-// Throws Failure: the codec refuses the matrix, does not reproduce it, or stores more than it declares.
+// Throws Failure if the codec refuses the matrix, does not reproduce it, or stores more than it declares.
 backends::CompressedMatrix encode_and_compare(const codecs::CodecEntry& entry, const datasets::MatrixView& matrix,
                                               const backends::Settings& settings);
 

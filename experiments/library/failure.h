@@ -1,4 +1,4 @@
-// What ends a call of the library: a status and a sentence.
+// Ends a call of the library: a status and a sentence.
 #pragma once
 
 #include <stdexcept>

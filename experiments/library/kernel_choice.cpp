@@ -11,7 +11,7 @@ class Choice {
   Choice(const codecs::CodecEntry& entry, const backends::CompressedMatrix& matrix, backends::PassPlan plan)
       : entry_(entry), matrix_(matrix.view()), plan_(std::move(plan)) {}
 
-  // Kernels of that op on one device. True: there is a pass.
+  // Tries the kernels of that op on one device. True: there is a pass.
   bool try_kernels(backends::Device& device, backends::Op op) {
     for (const backends::Kernel& kernel : entry_.kernels(device.info().backend)) {
       // A single layer is no chain, and its elements have no scales.

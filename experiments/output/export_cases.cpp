@@ -22,7 +22,7 @@ namespace {
 using datasets::TensorView;
 using Metadata = std::map<std::string, std::string>;
 
-// For people first; the hash tells what the shortened name does not.
+// A readable name first, then a hash for what its shortened form does not say.
 std::string file_name(const DataSpec& data, const CodecSpec& codec) {
   constexpr size_t kLongest = 120;
   Case one{data, codec, {}, {}};
@@ -42,7 +42,7 @@ Metadata describe(const DataSpec& data, const std::vector<datasets::Matrix>& lay
   return metadata;
 }
 
-// How the stored bytes are read: [rows, groups] of a type, each scale times the factor; as many minimums after them.
+// How to read the stored bytes: [rows, groups] of a type, each scale times the factor; then as many minimums.
 std::string scales_text(const datasets::Scales& scales) {
   static constexpr std::string_view kTypes[] = {"bf16", "e4m3", "e8m0", "f16"};
   return fmt::format("type={},rows={},groups={},group_cols={},factor={}{}", kTypes[static_cast<size_t>(scales.type)],
@@ -55,7 +55,7 @@ class Exporter {
   Exporter(const ExportOptions& options, std::ostream& out, std::ostream& messages)
       : options_(options), out_(out), messages_(messages) {}
 
-  // Cases of one dataset, sorted by codec.
+  // Exports the cases of one dataset, sorted by codec.
   void dataset(std::span<const Case> cases) {
     const DataSpec& data = cases.front().data;
     datasets::Dataset dataset;
@@ -129,7 +129,7 @@ class Exporter {
     write(matrices_file_, tensors, metadata, data.name());
   }
 
-  // Sections as they are stored, numbered, because empty tensors may stand anywhere in a file.
+  // Writes the sections unchanged and numbered, because empty tensors may stand anywhere in a file.
   void write_stream(const Case& one, const datasets::Dataset& dataset, const EncodedLayers& encoded) {
     Metadata metadata = describe(one.data, dataset.layers);
     metadata["codec"] = one.codec.id;
@@ -165,7 +165,7 @@ class Exporter {
 
   const ExportOptions& options_;
   std::ostream &out_, &messages_;
-  std::string matrices_file_;  // of the dataset in hand
+  std::string matrices_file_;  // of the current dataset
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The matrices and the stored streams of cases as safetensors files, so that others can check the stored bytes. Drawn
-// in README.md.
+// Writes the matrices and the stored streams of cases as safetensors files, so that others can check the stored bytes.
+// README.md draws them.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace ecmv::experiments {
 
 struct ExportOptions {
   std::filesystem::path folder;
-  bool replace = false;  // files that are there already; otherwise they are an error
+  bool replace = false;  // existing files; otherwise they are an error
   std::function<bool()> interrupted = [] { return false; };
 };
 
@@ -21,9 +21,9 @@ struct ExportSummary {
   bool interrupted = false;
 };
 
-// Encodes every dataset with every codec that the cases name, once each whatever kernels they name, checks the
-// reference decode as a run does, and writes the streams that are right. A line for each file goes to `out`, refusals
-// and failures to `messages`. Throws std::runtime_error with a sentence where a file cannot be written.
+// Encodes every dataset once with every codec that the cases name, whatever their kernels, checks the reference decode
+// as a run does, and writes the correct streams. `out` gets a line for each file, `messages` refusals and failures.
+// Throws std::runtime_error with a sentence if a file cannot be written.
 ExportSummary export_cases(const Experiment& experiment, const ExportOptions& options, std::ostream& out,
                            std::ostream& messages);
 

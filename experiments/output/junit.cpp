@@ -9,7 +9,7 @@
 namespace ecmv::experiments {
 namespace {
 
-// Characters that XML 1.0 does not allow at all become '?'.
+// Replaces characters that XML 1.0 forbids by '?'.
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {

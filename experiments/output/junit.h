@@ -1,4 +1,4 @@
-// Results of `ecmv verify` as JUnit XML, the form that continuous-integration services read.
+// Writes results of `ecmv verify` as JUnit XML, which continuous-integration services read.
 #pragma once
 
 #include <iosfwd>

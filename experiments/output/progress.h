@@ -1,5 +1,5 @@
-// What a run says while it goes: the data, the phases, a line for each case with the numbers before the name, and how
-// long the rest may take. Plain lines that fit kLineColumns.
+// Progress of a run: the data, the phases, a line for each case with the numbers before the name, and the time left.
+// Plain lines that fit kLineColumns.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@
 
 namespace ecmv::experiments {
 
-// How long the rest may take: as many cases as will be tried, by the share that was until now, each at the median time
-// of those. A mean would follow the one case that took a minute.
+// Estimates the time left: the share of cases that are refused stays the same, and each other case takes the median
+// time so far. A mean would follow the one case that took a minute.
 class TimeLeft {
  public:
   explicit TimeLeft(size_t cases) : left_(cases) {}
   void skip(size_t cases) { left_ -= std::min(left_, cases); }
-  void refused();                            // costs next to nothing
-  void tried(size_t cases, double seconds);  // that these cases took together
-  std::optional<double> seconds() const;     // unknown before the first
+  void refused();                            // takes almost no time
+  void tried(size_t cases, double seconds);  // of these cases together
+  std::optional<double> seconds() const;     // unknown before the first case
 
  private:
   size_t left_, refused_ = 0;
@@ -34,8 +34,7 @@ std::string duration_text(double seconds);
 
 class Progress {
  public:
-  // `out` may be null: silent. Without `every_case` only failures get lines, and phases no more than one in two
-  // seconds.
+  // A null `out` prints nothing. Without `every_case` only failures get lines, and phases at most one in two seconds.
   Progress(std::ostream* out, size_t cases, bool every_case)
       : out_(out), total_(cases), every_case_(every_case), left_(cases) {}
 
@@ -44,7 +43,7 @@ class Progress {
   void phase(const std::string& what);
   void aside(const std::string& what);  // in the middle of a phase
   void note(const std::string& sentence);
-  // These cases took the time since the last one ended and will be over in a moment: they were measured together.
+  // These cases took the time since the last one ended and will be done in a moment: they were measured together.
   void together(size_t cases);
   void over(const Case& one, const reports::CaseRecord& record);
 

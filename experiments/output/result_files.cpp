@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The same file, or what would be.
+// Whether these are, or would become, the same file.
 bool same_place(const fs::path& a, const fs::path& b) {
   std::error_code error;
   if (fs::equivalent(a, b, error)) return true;
@@ -46,7 +46,7 @@ reports::Existing existing_of(WhenThere when) {
   return reports::Existing::set_aside;
 }
 
-// Whether records of a new run belong to an old one.
+// Whether a new run's records continue an old run.
 bool same_run(const reports::RunRecord& a, const reports::RunRecord& b) {
   return a.experiment == b.experiment && a.shard == b.shard && a.config_hash == b.config_hash &&
          a.git_revision == b.git_revision && a.git_dirty == b.git_dirty && a.compiler == b.compiler &&
@@ -75,7 +75,7 @@ void check_places(const fs::path& records, const Experiment& experiment, const T
     const auto& [what, path] = places[i];
     if (same_place(path, experiment.config_name))
       throw UsageError(fmt::format("{} is the config itself; {} cannot go there.", path.string(), what));
-    // Before hours of measuring, not after them. The folder of the records is made.
+    // Fail before hours of measuring, not after them. The records' folder is created.
     if (std::error_code error; i > 0 && path.has_parent_path() && !fs::is_directory(path.parent_path(), error))
       throw UsageError(fmt::format("{} {}: there is no folder {}.", what, path.string(), path.parent_path().string()));
     for (size_t j = 0; j < i; ++j)
@@ -111,8 +111,7 @@ void ResultFile::read_existing(std::ostream& messages) {
     }
 }
 
-// records.jsonl -> config.yaml, x.jsonl -> x.config.yaml; never over the config that is being run, nor over another
-// one.
+// records.jsonl -> config.yaml, x.jsonl -> x.config.yaml. Never overwrites the config of this run, nor another one.
 void ResultFile::write_config(const Experiment& experiment, std::ostream& messages) const {
   fs::path config =
       path_.parent_path() / (path_.stem() == "records" ? "config.yaml" : path_.stem().string() + ".config.yaml");

@@ -25,7 +25,7 @@ using reports::Table;
 
 constexpr size_t kMostRows = 16, kMostReasons = 5, kMostFailures = 20, kMostNames = 3;
 
-// What the rows of a table share.
+// The facts that all rows of a table share.
 std::string title_of(const CaseRecord& r) {
   std::string title = r.kernel.op;
   if (reports::has_tokens(r)) title += " of " + reports::tokens_text(r);
@@ -45,7 +45,7 @@ std::string gigabytes_of(const CaseRecord& r) {
 
 Cell fixed(double value, int digits) { return reports::number_cell(value, reports::fixed_text(value, digits)); }
 
-// "1.33 (1.31 … 1.35)", "1" for what the others are compared with; "!" where the machine was busy.
+// "1.33 (1.31 … 1.35)", "1" for the baseline; "!" if the machine was busy.
 std::vector<Cell> speedup_of(const CaseRecord& r, const reports::Context& context) {
   Cell ratio = fixed(reports::find_metric("speedup_vs_raw").value(r, context), 2), interval = reports::text_cell("");
   if (context.baseline != nullptr && context.baseline != &r) {
@@ -58,7 +58,7 @@ std::vector<Cell> speedup_of(const CaseRecord& r, const reports::Context& contex
   return {ratio, interval};
 }
 
-// What the title of its table does not say.
+// The part of the kernel's name that the title lacks.
 std::string kernel_of(const CaseRecord& r) {
   std::string name = (r.kernel.unfused ? "unfused " : "") + r.kernel.variant;
   if (r.kernel.policy != "default" && r.kernel.policy != r.kernel.variant) name += " " + r.kernel.policy;
@@ -113,7 +113,7 @@ std::vector<Column> columns_of(const CaseRecord& r, bool lossy) {
   return columns;
 }
 
-// ", SNR 28.38 dB, largest error 0.181", "" for the source's own numbers.
+// ", SNR 28.38 dB, largest error 0.181"; "" for the source's own numbers.
 std::string distance_of(const CaseRecord& r) {
   if (!reports::has_distortion(r)) return {};
   const std::string snr =
@@ -121,7 +121,7 @@ std::string distance_of(const CaseRecord& r) {
   return snr + fmt::format(", largest error {:.3g}", r.distortion.largest_error);
 }
 
-// The first of each name.
+// The first case of each name.
 std::vector<const CaseRecord*> first_of_each(const std::vector<const CaseRecord*>& cases,
                                              std::string (*name)(const CaseRecord&)) {
   std::set<std::string> seen;
@@ -137,7 +137,7 @@ std::vector<Table> fastest_cases(const reports::RecordSet& records, const std::s
   const reports::Contexts contexts(records, baseline_codecs);
   std::vector<std::string> titles;  // in the order of the data
   std::map<std::string, std::vector<const CaseRecord*>> cases;
-  for (const CaseRecord* one : reports::sorted_cases(records)) {  // the fastest first
+  for (const CaseRecord* one : reports::sorted_cases(records)) {  // by speed
     if (one->status != reports::Status::ok) continue;
     auto& group = cases[title_of(*one)];
     if (group.empty()) titles.push_back(title_of(*one));
@@ -154,7 +154,7 @@ std::vector<Table> fastest_cases(const reports::RecordSet& records, const std::s
         table.title += fmt::format("; of each codec the {} of its settings",
                                    shown.front()->kernel.op == "size" ? "smallest" : "fastest");
     }
-    // Codecs without loss share the distance that a quantiser made: then the title says it, and lines stay short.
+    // Lossless codecs share the quantiser's distance, so the title has it and lines stay short.
     const std::string distance = distance_of(*shown.front());
     const bool lossy = std::ranges::any_of(shown, [&](const CaseRecord* r) { return distance_of(*r) != distance; });
     if (!lossy) table.title += distance;
@@ -186,7 +186,7 @@ void print_refusals(const std::map<std::string, int>& refusals, const std::strin
 
 void print_failures(const std::vector<std::pair<std::string, std::string>>& failures, const std::string& where,
                     std::ostream& out) {
-  std::vector<std::string> reasons;  // in the order of the first
+  std::vector<std::string> reasons;  // in order of appearance
   std::map<std::string, std::vector<std::string>> names;
   for (const auto& [name, reason] : failures) {
     if (names[reason].empty()) reasons.push_back(reason);

@@ -1,5 +1,4 @@
-// What a run ends with: the fastest kernel of each codec, what failed, what was refused how often, and what to type
-// next.
+// The end of a run's output: the fastest kernel of each codec, failures, counts of refusals, and what to type next.
 #pragma once
 
 #include <iosfwd>
@@ -14,14 +13,14 @@
 namespace ecmv::experiments {
 
 // The fastest ok case of every codec with its settings, numbers first: a table for each dataset, op, cache class and
-// device. Sizes have tables of their own, the smallest first. Where the settings do not fit a screen, only the one that
-// makes each codec fastest is shown, and the title says so.
+// device. Sizes have tables of their own, the smallest first. If the settings do not fit a screen, only each codec's
+// fastest one is shown, and the title says so.
 std::vector<reports::Table> fastest_cases(const reports::RecordSet& records, const std::string& baseline_codecs);
 
-// "37 refused, for 3 reasons (each case has its own in the records):" and the reasons that are most frequent.
+// Prints "37 refused, for 3 reasons (each case has its own in the records):" and the most frequent reasons.
 void print_refusals(const std::map<std::string, int>& refusals, const std::string& where, std::ostream& out);
 
-// Names and reasons, each reason once and as many as fit a screen.
+// Prints names and reasons, each reason once and as many as fit a screen.
 void print_failures(const std::vector<std::pair<std::string, std::string>>& failures, const std::string& where,
                     std::ostream& out);
 

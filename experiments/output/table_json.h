@@ -1,4 +1,4 @@
-// A table as JSON: a list of objects, one a row, the values and not the rounded texts.
+// A table as JSON: a list of objects, one a row, with the values and not the rounded texts.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace ecmv::experiments {
 
 nlohmann::ordered_json table_json(const reports::Table& table);
 
-// As it is written: names that are not UTF-8 must not fail it.
+// Replaces bytes that are not UTF-8 instead of failing.
 std::string json_text(const nlohmann::ordered_json& json);
 
 }  // namespace ecmv::experiments

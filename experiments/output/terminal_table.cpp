@@ -19,7 +19,7 @@ namespace {
 using reports::Column;
 using reports::Table;
 
-constexpr size_t kNarrowest = 24;  // a column of texts is not wrapped to less than its words up to this
+constexpr size_t kNarrowest = 24;  // a column of texts keeps its longest word whole up to this width
 
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
@@ -31,7 +31,7 @@ size_t bytes_of(std::string_view text, size_t columns) {
   return i;
 }
 
-// Where a word that does not fit is cut: after the last separator that fits, if it is not too far to the left.
+// Where to cut a word that does not fit: after the last separator that fits, if it is not too far left.
 size_t cut_of(std::string_view word, size_t columns) {
   const size_t most = bytes_of(word, columns);
   const size_t separator = word.substr(0, most).find_last_of("/,|");
@@ -86,7 +86,7 @@ std::string aligned(const std::vector<std::string>& cells, const std::vector<siz
   return line + "\n";
 }
 
-// A block a row: its first cell, and below it the names of the other columns with their texts.
+// A block for each row: its first cell, and below it the other columns' names with their texts.
 std::string blocks(const Table& table, size_t columns) {
   size_t names = 0;
   for (const Column& column : table.columns) names = std::max(names, shown_width(heading(column)));

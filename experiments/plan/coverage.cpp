@@ -1,5 +1,5 @@
-// See coverage.h. What a config with `backend: [scalar, simd], simd_target: all, op: [decode, matvec, matmul]` would
-// give, and in addition the instruction sets that this CPU lacks.
+// See coverage.h. Lists the cases of a config with `backend: [scalar, simd], simd_target: all, op: [decode, matvec,
+// matmul]`, and also the instruction sets that this CPU lacks.
 #include "experiments/plan/coverage.h"
 
 #include <optional>
@@ -28,10 +28,10 @@ KernelChoice everything() {
   return choice;
 }
 
-// The fused and unfused kernels with tokens of float32, then the fused ones with tokens of bf16, without scales of
-// groups and with them.
+// The fused and unfused kernels with tokens of float32, then the fused ones with tokens of bf16, with and without
+// scales of groups.
 std::vector<KernelSpec> kernels_of(const codecs::CodecEntry& entry) {
-  constexpr int64_t kAnyGroup = int64_t{1} << 20;  // of so many columns that each kernel for groups takes them
+  constexpr int64_t kAnyGroup = int64_t{1} << 20;  // so many columns that each kernel for groups takes them
   KernelChoice choice = everything();
   std::vector<KernelSpec> kernels = expand_kernels(choice, entry);
   choice.tasks = {Task::matmul};
@@ -42,7 +42,7 @@ std::vector<KernelSpec> kernels_of(const codecs::CodecEntry& entry) {
   return kernels;
 }
 
-// Fills in status and reason. `layer` is absent if the codec refused the sample, for `refused`.
+// Fills in status and reason. `layer` is absent if the codec refused the sample; `refused` says why.
 void ask(const KernelSpec& spec, const std::optional<backends::CompressedMatrix>& layer, const std::string& refused,
          DevicePool& devices, CoverageEntry& answer) {
   backends::Device* device = devices.find(spec);

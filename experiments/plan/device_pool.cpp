@@ -15,7 +15,7 @@ namespace ecmv::experiments {
 
 namespace {
 
-// Devices of a run that shares none: there are too few, or the verb starts no processes.
+// Why a run shares no devices: there are too few, or the verb starts no processes.
 std::string why_not_shared(const KernelSpec& kernel) {
   const int here = devices_here(kernel);
   return here < kernel.ranks
@@ -66,7 +66,7 @@ std::optional<reports::BandwidthRecord> DevicePool::measure_bandwidth(const Kern
   record.backend = info.backend;
   record.device = device_label(*device);
   record.threads = info.threads;
-  // A GPU reads longer: with half a gigabyte an H200 showed 4.38 TB/s, with one gigabyte 4.51 to 4.59.
+  // A GPU reads more: with half a gigabyte an H200 showed 4.38 TB/s, with one gigabyte 4.51 to 4.59.
   const int64_t least =
       info.wave_size > 0 ? std::min<int64_t>(int64_t{2} << 30, info.memory_bytes / 8) : int64_t{512} << 20;
   record.bytes = std::max<int64_t>(4 * info.llc_bytes, least);

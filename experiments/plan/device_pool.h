@@ -1,4 +1,4 @@
-// The devices of a run: opened once each, with their read bandwidth measured a few times over the run.
+// The devices of a run: each is opened once, and its read bandwidth is measured a few times over the run.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@ namespace ecmv::experiments {
 
 inline constexpr int kBandwidthRecords = 4;
 
-// The device that a kernel asks for. Throws std::invalid_argument with a sentence where the backend or the device is
-// not there.
+// Opens the device that a kernel asks for. Throws std::invalid_argument with a sentence if the backend or the device is
+// missing.
 std::unique_ptr<backends::Device> open_device(const KernelSpec& kernel);
 
 class DevicePool {
@@ -24,13 +24,13 @@ class DevicePool {
   using Open = std::function<std::unique_ptr<backends::Device>(const KernelSpec&)>;
   explicit DevicePool(Open open = open_device) : open_(std::move(open)) {}
 
-  // nullptr where there is no such device; reason() then says why.
+  // nullptr if there is no such device; reason() then says why.
   backends::Device* find(const KernelSpec& kernel) { return slot(kernel).device.get(); }
   std::string reason(const KernelSpec& kernel) { return slot(kernel).reason; }
 
-  // Reads 4 x the last-level cache, at least 512 MiB, 9 times; the first kBandwidthRecords calls for each device, so
-  // that a moment in which a shared machine is slow does not become its read bandwidth: reports take the fastest
-  // record. Devices that share a memory and a number of threads count as one, with the best instruction set.
+  // Reads 4 x the last-level cache, at least 512 MiB, 9 times; only the first kBandwidthRecords calls for each device
+  // do. Several records are made because a shared machine may be slow for a moment; reports take the fastest. Devices
+  // that share a memory and a number of threads count as one, with the best instruction set.
   std::optional<reports::BandwidthRecord> measure_bandwidth(const KernelSpec& kernel, const std::string& run_id);
 
  private:

@@ -26,7 +26,7 @@ class Plan {
  public:
   Plan(std::span<const codecs::CodecEntry> codecs, std::ostream& out) : codecs_(codecs), out_(out) {}
 
-  // "" or why this case will not run, as far as is known.
+  // Why this case will not run, as far as is known; else "".
   std::string obstacle(const Case& one) {
     std::string reason;
     const Outcome asked = guarded([&] { reason = known_obstacle(one); });
@@ -78,8 +78,8 @@ class Plan {
   std::ostream& out_;
   DevicePool devices_;
   std::optional<DataSpec> known_;
-  Outcome opened_;           // of the dataset that is known
-  datasets::Dataset first_;  // its first layer; of a file, all
+  Outcome opened_;           // of the current dataset
+  datasets::Dataset first_;  // its first layer; for a file, all layers
 };
 
 }  // namespace
@@ -90,7 +90,7 @@ int64_t memory_needed_bytes(const DataSpec& data) {
     try {
       return 4 * source->check({data.shape, data.layers, data.seed, data.numbers, data.texts}).bytes;
     } catch (const datasets::DatasetError&) {
-      return 0;  // loading says it
+      return 0;  // loading reports the error
     }
   }
   int64_t needed = 4 * (source == nullptr ? 1 : source->element_bytes);

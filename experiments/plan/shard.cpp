@@ -12,7 +12,7 @@
 namespace ecmv::experiments {
 namespace {
 
-// Digits and nothing else.
+// The number, if the text is all digits.
 std::optional<int64_t> number_of(std::string_view text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -20,7 +20,7 @@ std::optional<int64_t> number_of(std::string_view text) {
   return number;
 }
 
-// nullopt where the variable is not set.
+// nullopt if the variable is not set.
 std::optional<int64_t> variable(const char* name) {
   const char* text = std::getenv(name);
   if (text == nullptr) return std::nullopt;
@@ -38,7 +38,7 @@ Shard checked(int64_t index, int64_t count, const std::string& what) {
   return {index, count};
 }
 
-// The numbers of an array may begin anywhere and have gaps, as long as they are even.
+// The numbers of an array may begin anywhere and have gaps, as long as the gaps are equal.
 std::optional<Shard> shard_of_slurm() {
   const auto id = variable("SLURM_ARRAY_TASK_ID");
   if (!id) return std::nullopt;

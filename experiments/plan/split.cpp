@@ -16,10 +16,10 @@ namespace {
 using backends::Refused;
 using backends::Split;
 
-// Pieces of kColsOfPart.
+// The number of pieces of kColsOfPart.
 int64_t pieces_of(int64_t count) { return (count + kColsOfPart - 1) / kColsOfPart; }
 
-// Where parts of whole pieces begin: equal counts are cut at the same places.
+// Where parts of whole pieces begin; equal counts are cut at the same places.
 std::vector<int64_t> cut_in_pieces(int64_t count, int ranks) {
   std::vector<int64_t> begins;
   for (int rank = 0; rank <= ranks; ++rank)
@@ -33,7 +33,7 @@ std::vector<int64_t> cut_anywhere(int64_t count, int ranks) {
   return begins;
 }
 
-// What a layer of a block is to the others: which pair it may be of, and whether it is the first or the second there.
+// A layer's role in its block: which pair it may belong to, as first or second.
 enum class Pair { none, attention, mlp };
 std::pair<Pair, bool> place_in_block(datasets::LayerKind kind) {
   using enum datasets::LayerKind;

@@ -19,7 +19,7 @@ using backends::ChosenKernel;
 using backends::Op;
 using reports::Status;
 
-// Layers that one choice is made for.
+// Layers that share one choice of kernel.
 struct Group {
   const CodecChoice* codec = nullptr;
   std::vector<size_t> layers;  // of the plan
@@ -45,17 +45,17 @@ std::vector<Group> groups_of(const StepTask& task) {
   return groups;
 }
 
-// The scales of a layer; null: it has none.
+// The scales of a layer, or null.
 const datasets::Scales* scales_of(const StepTask& task, size_t layer) {
   return task.plan.weight_scales.empty() ? nullptr : task.plan.weight_scales[layer];
 }
-// Columns of a layer that share a scale where scales differ along a row, else 0.
+// How many columns of a layer share a scale, if scales differ along a row; else 0.
 int64_t group_cols_of(const StepTask& task, size_t layer) {
   const datasets::Scales* scales = scales_of(task, layer);
   return scales == nullptr || scales->empty() || scales->groups == 1 ? 0 : scales->group_cols;
 }
 
-// The group's codec's kernels of an op that the case and the layers' scales allow.
+// Kernels of the group's codec and an op, as far as the case and the layers' scales allow.
 std::vector<ChosenKernel> candidates_of(const StepTask& task, const Group& group, Op op) {
   std::vector<ChosenKernel> found;
   const Work work{op, task.kernel.activations, group_cols_of(task, group.layers.front())};
@@ -70,7 +70,7 @@ std::vector<ChosenKernel> candidates_of(const StepTask& task, const Group& group
   return found;
 }
 
-// "" or why the kernel does not take one of the layers.
+// "" or why the kernel refuses one of the layers.
 std::string refusal_of(const StepTask& task, const Group& group, const ChosenKernel& chosen,
                        const backends::DeviceInfo& device) {
   std::set<size_t> asked;  // copies are alike
@@ -92,8 +92,8 @@ int64_t stored_bytes(const StepTask& task, std::span<const size_t> layers) {
   return bytes;
 }
 
-// Seconds of one layer of the group, in a pass of as many of them as caches do not hold. Where there are fewer, and the
-// step as a whole comes from memory, other memory is read before each run.
+// Seconds of one layer of the group, in a pass of so many of them that caches do not hold them. If there are fewer, and
+// the step as a whole comes from memory, other memory is read before each run.
 double time_alone(const StepTask& task, const Group& group, const ChosenKernel& chosen, backends::Device& device,
                   const PreparePass& prepare) {
   constexpr int kMostRuns = 9, kFewestRuns = 3;
@@ -128,7 +128,7 @@ double time_alone(const StepTask& task, const Group& group, const ChosenKernel& 
   return quantile(seconds, 0.5) / static_cast<double>(alone.layers.size());
 }
 
-// The choice for one group, or why the last kernel that was asked refused.
+// The choice for one group, or why the last kernel refused.
 struct Best {
   ChosenKernel kernel = {};
   double layer_s = reports::kUnknown;

@@ -1,5 +1,5 @@
 // A decoding step (op `step`): the product of every linear layer of a model with a batch of tokens, as one pass. Layers
-// have shapes, and in a mix codecs, of their own, so each gets the kernel that suits it.
+// differ in shape, and in a mix also in codec, so each gets its own kernel.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace ecmv::experiments {
 
-// What a step walks over. Blocks may stand in memory several times, so that a large model is timed with few that were
-// encoded; a layer outside of blocks (lm_head) stands there once.
+// The layers of a step. Blocks may stand in memory several times, so that a large model is timed with few encoded
+// blocks; a layer outside of blocks (lm_head) stands there once.
 struct StepLayers {
   std::vector<size_t> order;               // the matrix of each layer: all blocks, again and again, then the others
   std::vector<int64_t> copies;             // of each matrix
@@ -23,17 +23,17 @@ struct StepLayers {
 StepLayers step_layers(const std::vector<datasets::Matrix>& matrices, int repeat);
 
 struct StepKernels {
-  Outcome outcome;                                   // refused where a layer has no kernel
-  std::vector<backends::ChosenKernel> kernels = {};  // of each layer of the plan
+  Outcome outcome;                                   // refused if a layer has no kernel
+  std::vector<backends::ChosenKernel> kernels = {};  // for each layer of the plan
   std::vector<double> layer_s = {};  // seconds of one such layer by that kernel alone; unknown if untimed
 };
 
-// What the kernels of a step are chosen for.
+// The task for which a step's kernels are chosen.
 struct StepTask {
   const KernelSpec& kernel;
   const CodecChoice& codec;
-  const std::vector<backends::CompressedMatrix>& encoded;  // by matrix, of each as many parts as ranks share it
-  std::span<const LayerSplit> splits;                      // by matrix; without ranks none
+  const std::vector<backends::CompressedMatrix>& encoded;  // by matrix, a part for each rank that shares it
+  std::span<const LayerSplit> splits;                      // by matrix; empty without ranks
   const Reference& reference;
   const backends::PassPlan& plan;  // with layers, tokens and scales of weights
   backends::Split split_of(size_t matrix) const {
@@ -46,8 +46,8 @@ struct StepTask {
 };
 
 // One choice for all layers of one shape, type, codec and split: the fastest of the kernels that KernelSpec allows and
-// that refuse none of these layers, found by timing some of them alone; without timing the first. A codec without a
-// fused kernel for the layers, or for their scales, runs unfused.
+// that refuse none of these layers, found by timing some of the layers alone; without timing the first kernel. A codec
+// without a fused kernel for the layers, or for their scales, runs unfused.
 StepKernels choose_kernels(const StepTask& task, backends::Device& device, const PreparePass& prepare, bool time);
 
 // A row for each kind of layer, shape, codec and kernel.

@@ -16,7 +16,7 @@ H200 = "../../reports/published/2026-11-25-h200/beat_int8/records.jsonl"
 REAL = "../../reports/published/2026-11-22-real-weights/records.jsonl"
 
 # %% [markdown]
-# A row is a case, a column a field or a metric. Of every codec and its settings the fastest kernel:
+# A row is a case, a column a field or a metric. The fastest kernel of every codec with its settings:
 
 # %%
 cases = ecmv.read_records(FOLDER / H200)
@@ -37,7 +37,7 @@ shown = ["data.quantise", "codec", "entropy_bits_per_element", "bits_per_element
 print(smallest[shown].to_string(index=False))
 
 # %% [markdown]
-# The figure, where matplotlib is installed (`pip install '.[figures]'`).
+# The figure, if matplotlib is installed (`pip install '.[figures]'`).
 
 # %%
 try:

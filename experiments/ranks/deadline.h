@@ -1,5 +1,4 @@
-// A time by which something must have happened, watched by a thread of its own: for calls that wait for others and
-// cannot be told to stop.
+// Deadlines watched by a thread, for calls that wait for other processes and cannot be told to stop.
 #pragma once
 
 #include <chrono>
@@ -13,7 +12,7 @@ namespace ecmv::experiments {
 
 class Deadline {
  public:
-  // `on_end` is called from the thread, with the sentence of the deadline that has passed.
+  // The thread calls `on_end` with the sentence of the deadline that has passed.
   explicit Deadline(std::function<void(const std::string&)> on_end);
   Deadline(const Deadline&) = delete;
   // Cheap. Replaces an earlier one.

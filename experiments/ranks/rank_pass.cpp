@@ -32,7 +32,7 @@ RankMatrix::~RankMatrix() {
   team_.forget(*this);
   try {
     tell("forget upload");
-  } catch (const std::exception&) {  // whoever still needs it will say so
+  } catch (const std::exception&) {  // any later use of it will report the error
   }
 }
 

@@ -1,4 +1,4 @@
-// Rank 0's view of what all ranks have: a layer in parts, one on each of them, and a pass that runs on all.
+// Rank 0's view of all ranks' data: a layer in parts, one on each rank, and a pass that runs on all.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace ecmv::experiments {
 
 class RankMatrix final : public backends::UploadedMatrix {
  public:
-  // A layer of `rows` rows, coded by `codec` and split like this.
+  // A layer of `rows` rows, coded by `codec` and divided by `split`.
   RankMatrix(RankTeam& team, LayerSplit split, std::string codec, int64_t rows);
   ~RankMatrix() override;
   int id() const { return id_; }
@@ -40,7 +40,7 @@ class RankPass final : public backends::Pass {
   RankPass(RankTeam& team, int ranks, int id, int batch, std::vector<backends::Split> splits)
       : team_(team), ranks_(ranks), id_(id), batch_(batch), splits_(std::move(splits)) {}
   ~RankPass() override;
-  // What a rank answered when it had prepared its pass: results are held to the loosest of all ranks' roundings.
+  // Takes the answer of a rank that has prepared its pass: results are held to the loosest of all ranks' roundings.
   void take_roundings(const nlohmann::json& answer);
 
   double run() override { return slowest("run"); }
@@ -58,10 +58,10 @@ class RankPass final : public backends::Pass {
   void poison_outputs(int round) override { tell("poison", {{"round", round}}); }
   // Every rank's rows, one after the other.
   std::span<const int32_t> accumulators(int layer) override;
-  // What every rank has of the whole vector; that of the first rank that has another one.
+  // The whole vector as every rank has it; if they differ, that of the first rank that differs.
   std::span<const int8_t> outputs(int layer) override;
-  // Every rank's own, or nothing that could be right where not all ranks have alike what all must have. After a layer
-  // by columns each has all of them.
+  // Every rank's own products; values that cannot be right if ranks differ where all must agree. After a layer by
+  // columns each rank has all products.
   std::span<const float> products(int layer) override;
   backends::ProductRounding rounding(int layer) const override { return roundings_.at(static_cast<size_t>(layer)); }
   std::span<const int8_t> decoded() override { return {}; }
@@ -69,7 +69,7 @@ class RankPass final : public backends::Pass {
 
  private:
   std::vector<nlohmann::json> tell(const char* what, nlohmann::json more = nlohmann::json::object()) const;
-  // All begin together, and the pass is over when the last one is.
+  // All ranks begin together, and the pass ends with the last one.
   double slowest(const char* what);
   RankTeam& team_;
   int ranks_, id_, batch_;

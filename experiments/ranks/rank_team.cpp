@@ -30,8 +30,8 @@ RankTeam* team_of_process = nullptr;
   throw std::runtime_error(sentence);
 }
 
-// What an engine needs room for after a layer with results of `bytes` bytes. Ranks' products are aligned; what is added
-// up is there of every rank.
+// The room that an engine needs after a layer with results of `bytes` bytes. Ranks' products are aligned; sums need
+// room for every rank's.
 int64_t room_for(const LayerSplit& split, int64_t bytes) {
   switch (split.how) {
     case Split::rows_gathered: return bytes + 256 * split.ranks();
@@ -46,7 +46,7 @@ json spec_of(const KernelSpec& kernel) {
           {"device_number", kernel.device}, {"engine", kernel.engine},           {"ranks", kernel.ranks}};
 }
 
-// Numbers of the devices that fit, in the backend's list.
+// The numbers of the usable devices in the backend's list.
 std::vector<int> fitting_devices(const KernelSpec& kernel, bool& emulated) {
   std::vector<int> numbers;
   const backends::Backend* backend = backends::find_backend(kernel.backend);
@@ -96,7 +96,7 @@ RankDevice::RankDevice(RankTeam& team, const KernelSpec& kernel)
   if (!gpus) cores = team.cores_for(ranks_, kernel_.threads);
   shared_.ranks = ranks_;
   shared_.bound = !cores.front().empty();
-  // All ranks of the world: those that are not needed have to know, too.
+  // All ranks of the world take part: those that are not needed have to know, too.
   const std::vector<json> labels = team_.tell(team.size(), [&](int rank) {
     json command = spec_of(kernel_);
     command["do"] = "open";
@@ -182,7 +182,7 @@ std::vector<double> RankDevice::time_reads(int64_t bytes, int repetitions) {
 }
 
 void RankDevice::connect(json& command, int64_t vector_bytes) {
-  // One engine for all vectors that it has room for; libraries need none.
+  // One engine serves all vectors that fit it; libraries need no room.
   constexpr int64_t kEnoughForMost = int64_t{1} << 22;
   command["vector_bytes"] =
       kernel_.engine == "peer" ? std::bit_ceil(static_cast<uint64_t>(std::max(vector_bytes, kEnoughForMost))) : 0;
@@ -238,7 +238,7 @@ std::unique_ptr<backends::Pass> RankDevice::prepare(const backends::PassPlan& pl
   command["do"] = "prepare";
   const int id = team_.new_id();
   command["id"] = id;
-  // Made before the ranks are told, so that what some of them made is forgotten where another one failed.
+  // Make it before telling the ranks: if one of them fails, the passes that the others made are then released.
   auto pass = std::make_unique<RankPass>(team_, ranks_, id, plan.batch, std::move(splits));
   for (const json& answer : team_.tell(ranks_, command)) pass->take_roundings(answer);
   return pass;
@@ -250,7 +250,7 @@ RankTeam::RankTeam(std::unique_ptr<backends::World> world, backends::OnLoss on_l
     hosts_.push_back(place.at("host"));
     cores_.push_back(place.at("cores").get<std::vector<int>>());
   }
-  // What the ranks of a host have together.
+  // The cores of all ranks of a host together.
   const std::vector<std::vector<int>> given = cores_;
   for (size_t rank = 0; rank < hosts_.size(); ++rank) {
     std::set<int> all;
@@ -302,7 +302,7 @@ std::vector<json> RankTeam::tell(int ranks, const std::function<json(int rank)>&
     const json& answer = answers[static_cast<size_t>(rank)];
     return answer.is_object() && answer.contains("error");
   };
-  // A command that ranks do together ends on all at about the same time, or, where one fails, on the others never.
+  // Ranks end a joint command at about the same time, or, if one fails, the others never do.
   const bool together = ranks > 1 && is_done_together(own);
   for (int rank = 1; rank < ranks; ++rank) {
     if (together)
@@ -326,7 +326,7 @@ std::vector<int> RankTeam::device_numbers(const KernelSpec& kernel) const {
   const std::vector<int> fitting = fitting_devices(kernel, emulated);
   std::vector<int> numbers;
   for (int rank = 0; rank < kernel.ranks; ++rank) {
-    // Nobody knows the host of a rank that was not started; that is said elsewhere.
+    // Nobody knows the host of a rank that was not started; another message says that.
     const std::string& own = hosts_[std::min(static_cast<size_t>(rank), hosts_.size() - 1)];
     const auto before = static_cast<size_t>(
         std::count(hosts_.begin(), hosts_.begin() + std::min<int64_t>(rank, static_cast<int64_t>(hosts_.size())), own));
@@ -337,7 +337,7 @@ std::vector<int> RankTeam::device_numbers(const KernelSpec& kernel) const {
     else if (own == hosts_.front())
       throw std::invalid_argument(too_few_devices(kernel, fitting.size()));
     else
-      numbers.push_back(std::max(0, kernel.device) + static_cast<int>(before));  // that host says what it has
+      numbers.push_back(std::max(0, kernel.device) + static_cast<int>(before));  // that host checks it
   }
   return numbers;
 }

@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-// Sections have names that live as long as the codec, which made them elsewhere.
+// Names of sections must live as long as the codec; these were made in another process.
 std::string_view kept_name(const std::string& name) {
   static std::set<std::string, std::less<>> names;
   return *names.insert(name).first;
@@ -51,7 +51,7 @@ std::string engine_key(const json& command) {
                      command.at("vector_bytes").get<int64_t>());
 }
 
-// The kernel that rank 0 named. Without a variant it is the codec's reference decoder.
+// The kernel that rank 0 named; without a variant, the codec's reference decoder.
 backends::ChosenKernel named_kernel(const json& name, const std::string& backend, backends::PassPlan& plan) {
   const std::string codec = name.at("codec"), variant = name.at("variant"), tuning = name.at("tuning");
   const codecs::CodecEntry* entry = codecs::find_codec(codec);
@@ -121,7 +121,7 @@ json RankWorker::carry_out(const json& command) {
 json RankWorker::act(const json& command) {
   const std::string& what = command.at("do").get_ref<const std::string&>();
   if (what == "place") return place_of_process();
-  if (what == "cores") {  // a launcher may have bound every rank to a core of its own
+  if (what == "cores") {  // a launcher may have bound every rank to one core
     cpu_set_t set;
     CPU_ZERO(&set);
     for (const int core : command.at("cores")) CPU_SET(core, &set);
@@ -179,7 +179,7 @@ json RankWorker::open(const json& command) {
   return device_label(*device);
 }
 
-// The engine that exchanges the vectors of a pass on GPUs, as long as it has room for them.
+// The engine that exchanges a GPU pass's vectors, kept while they fit it.
 json RankWorker::connect(const json& command) {
   std::unique_ptr<backends::Ranks>& engine = engines_[engine_key(command)];
   if (engine == nullptr) {
@@ -208,7 +208,7 @@ void RankWorker::keep(const json& command) {
   for (const int id : command.at("ids")) uploads_[id] = devices_.at(command.at("device"))->upload(matrix);
 }
 
-// Answers how the layers' results round, of float products.
+// Answers how the layers' float products round.
 json RankWorker::prepare(const json& command) {
   backends::Device& device = *devices_.at(command.at("device"));
   device.select();
@@ -230,7 +230,7 @@ json RankWorker::prepare(const json& command) {
   for (const int upload : command.at("uploads")) {
     const backends::UploadedMatrix& matrix = *uploads_.at(upload);
     const backends::ChosenKernel& chosen = kernels.size() == 1 ? kernels.front() : kernels.at(plan.layers.size());
-    // Before anything is bound, as for one rank; another rank may have another device.
+    // Ask before anything is bound, as for one rank; another rank may have another device.
     if (chosen.kernel != nullptr)
       if (const std::string reason = chosen.kernel->refuses(matrix.view(), device.info(), *chosen.policy);
           !reason.empty())
@@ -252,7 +252,7 @@ namespace {
 
 constexpr const char* kBlob = "\1blob";
 
-// Moves every binary value out of it, one after the other.
+// Moves every binary value out of the tree, one after the other.
 void take_out(json& node, std::vector<json::binary_t>& blobs) {
   if (node.is_binary()) {
     blobs.push_back(std::move(node.get_binary()));
@@ -262,7 +262,7 @@ void take_out(json& node, std::vector<json::binary_t>& blobs) {
   }
 }
 
-// And back, from where they stand one after the other.
+// Puts them back, in the same order.
 void put_back(json& node, std::span<const std::byte>& blobs) {
   if (node.is_object() && node.contains(kBlob)) {
     const auto bytes = node.at(kBlob).get<size_t>();
@@ -276,7 +276,7 @@ void put_back(json& node, std::span<const std::byte>& blobs) {
 
 }  // namespace
 
-// The library reads binary values byte by byte, and streams have gigabytes: they stand after everything else.
+// The library reads binary values byte by byte, and streams have gigabytes, so they follow everything else.
 std::vector<std::byte> to_message(json content) {
   std::vector<json::binary_t> blobs;
   take_out(content, blobs);
@@ -318,7 +318,7 @@ void follow(backends::World& world, const backends::OnLoss& on_loss) {
     if (command.at("do") == "finish") break;
     if (command.at("do") == "go on") continue;
     const json answer = worker.carry_out(command);
-    // Rank 0 says that it heard of that, unless it waits for this rank for ever.
+    // Rank 0 reports the error, unless it waits for this rank for ever.
     if (is_done_together(command) && answer.is_object() && answer.contains("error"))
       deadline.set(kPatienceWithRanks,
                    fmt::format("Rank {} failed: {}", world.rank(), answer.at("what").get<std::string>()));

@@ -1,5 +1,5 @@
-// What a rank of a product does when rank 0 tells it to: it opens a device, keeps its parts of the layers there, and
-// runs passes over them. Rank 0 has one, too, for its own parts.
+// A rank that follows rank 0's commands: it opens a device, keeps its parts of the layers there, and runs passes over
+// them. Rank 0 has one, too, for its own parts.
 #pragma once
 
 #include <chrono>
@@ -19,10 +19,10 @@ namespace ecmv::experiments {
 class RankWorker {
  public:
   explicit RankWorker(backends::World& world) : world_(world) {}
-  // Carries out one command and returns its answer, {"error": kind, "what": sentence} where that fails.
+  // Carries out one command and returns its answer, {"error": kind, "what": sentence} if it fails.
   nlohmann::json carry_out(const nlohmann::json& command);
 
-  // For rank 0, which asks its own things directly.
+  // For rank 0, which accesses its own directly.
   backends::Device& device(int id) { return *devices_.at(id); }
   backends::UploadedMatrix& upload(int id) { return *uploads_.at(id); }
   backends::Pass& pass(int id) { return *passes_.at(id); }
@@ -42,10 +42,10 @@ class RankWorker {
   std::map<int, std::unique_ptr<backends::Pass>> passes_;
 };
 
-// Where this process is and what it may use: {"host", "cores"}.
+// This process's host and cores: {"host", "cores"}.
 nlohmann::json place_of_process();
 
-// Numbers as bytes of a command, and back.
+// Converts numbers to bytes of a command, and back.
 template <typename T>
 nlohmann::json packed(const std::vector<T>& values) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(values.data());
@@ -59,21 +59,21 @@ std::vector<T> unpacked(const nlohmann::json& field) {
   return values;
 }
 
-// How a layer's results round, as part of an answer, and back.
+// Converts a layer's rounding to part of an answer, and back.
 nlohmann::json rounding_field(const backends::ProductRounding& rounding);
 backends::ProductRounding rounding_of_field(const nlohmann::json& field);
 
-// A command or an answer on its way.
+// Serialises a command or an answer.
 std::vector<std::byte> to_message(nlohmann::json content);
 nlohmann::json from_message(const std::vector<std::byte>& message);
 
-// Commands that no rank gets through unless all do. One that fails there leaves the others waiting.
+// Whether all ranks must get through a command together. If one fails in it, the others wait.
 bool is_done_together(const nlohmann::json& command);
-// So long do ranks wait for one that is behind them in such a command, or has failed there.
+// How long ranks wait for one that is late in such a command, or has failed there.
 inline constexpr std::chrono::seconds kPatienceWithRanks{20};
 
-// Every rank but the first: carries out commands until it is told that there are no more. `on_loss` is called with a
-// sentence where this rank failed and the others do not go on.
+// Every rank but rank 0: carries out commands until there are no more. Calls `on_loss` with a sentence if this rank
+// failed and the others cannot go on.
 void follow(backends::World& world, const backends::OnLoss& on_loss);
 
 }  // namespace ecmv::experiments

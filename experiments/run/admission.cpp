@@ -60,7 +60,7 @@ LayersOrParts Admission::layers_for(const Case& one) {
     throw backends::Refused(
         "A lossy codec may keep other numbers of some columns alone than of all, and products are compared with those "
         "of all.");
-  // Which layers are pairs depends on the op.
+  // Which layers form pairs depends on the op.
   const std::tuple key(kernel.ranks, kernel.pairs, kernel.pairs && kernel.task == Task::step);
   auto known = parts_.find(key);
   if (known == parts_.end()) {
@@ -73,7 +73,7 @@ LayersOrParts Admission::layers_for(const Case& one) {
   return {&known->second.encoded, known->second.splits};
 }
 
-// What the encoded layers say by themselves.
+// Fills in the facts that follow from the encoded layers alone.
 Outcome Admission::fill_stored(const Case& one, const EncodedLayers& encoded, reports::CaseRecord& record) const {
   if (encoded.outcome.status == Status::incorrect) record.check.decode = encoded.outcome.reason;
   if (!encoded.outcome.fine()) return encoded.outcome;
@@ -96,7 +96,7 @@ Outcome Admission::fill_stored(const Case& one, const EncodedLayers& encoded, re
 
 namespace {
 
-// The pass of one kernel without its layers and tokens.
+// The pass of one kernel, still without its layers and tokens.
 backends::PassPlan plan_of(const KernelSpec& kernel, const codecs::Codec& codec, const ReferenceChain& chain) {
   backends::PassPlan plan;
   static_cast<backends::ChosenKernel&>(plan) = kernel.chosen;
@@ -126,7 +126,7 @@ std::string refusal_of(const backends::PassPlan& plan, const backends::Compresse
 
 }  // namespace
 
-// From the device to the pass.
+// Goes from the device to the pass.
 Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan) {
   const KernelSpec& kernel = admitted.one->kernel;
   admitted.device = devices_.find(kernel);
@@ -166,7 +166,7 @@ Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, 
   return {};
 }
 
-// A step's layers may be copies, with memory, tokens and results of their own.
+// A step's layers may be copies, each with its own memory, tokens and results.
 Outcome Admission::prepare_step(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan) {
   const KernelSpec& kernel = admitted.one->kernel;
   const ReferenceProducts& products = admitted.reference.floats->products();
@@ -212,7 +212,7 @@ Outcome Admission::check(AdmittedCase& admitted, const backends::PassPlan& plan)
   return found.outcome();
 }
 
-// One pass; of a case that is not timed nothing is left.
+// Times one pass. A case that is not timed keeps nothing.
 Outcome Admission::estimate(AdmittedCase& admitted) const {
   const MeasureSpec& measure = experiment_.measure;
   if (!options_.time || admitted.device->info().emulated) {
@@ -256,7 +256,7 @@ std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device, con
   return slot;
 }
 
-// A copy of its own for each layer, kept for cases with the same layers.
+// A separate copy for each layer, kept for cases with the same layers.
 std::shared_ptr<const Upload> Admission::upload_copies(backends::Device& device, const LayersOrParts& layers,
                                                        bool pairs, const std::vector<size_t>& order) {
   std::shared_ptr<const Upload>& slot = uploads_[fmt::format("{} x{}", place_of_uploads(device, pairs), order.size())];

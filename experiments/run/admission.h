@@ -16,10 +16,10 @@
 
 namespace ecmv::experiments {
 
-// The layers of one codec; where ranks share them, the parts of each rank one after the other.
+// The layers of one codec; if ranks share them, the parts of each rank one after the other.
 struct LayersOrParts {
   const EncodedLayers* encoded = nullptr;
-  std::span<const LayerSplit> splits = {};  // of ranks: by layer
+  std::span<const LayerSplit> splits = {};  // with ranks: by layer
 };
 
 // The layers of one codec in the memory of one device.
@@ -29,12 +29,12 @@ struct AdmittedCase {
   const Case* one = nullptr;
   reports::CaseRecord record = {};
   Outcome outcome = {};
-  // What is to be measured; without a pass the case is over with its outcome.
+  // For measuring; without a pass the case is over with its outcome.
   backends::Device* device = nullptr;
   Reference reference = {};
   std::shared_ptr<const Upload> upload = {};
   std::unique_ptr<backends::Pass> pass = {};
-  double bound_used = 0;  // matmul: in tier 2a
+  double bound_used = 0;  // matmul: found in tier 2a
   double estimate_s = 0;  // of one pass; 0: unknown
 };
 
@@ -47,7 +47,7 @@ class Admission {
   AdmittedCase admit(const Case& one, reports::CaseRecord record);
 
  private:
-  // The layers, of ranks each rank's part encoded by itself.
+  // The layers; with ranks, each rank's part encoded by itself.
   LayersOrParts layers_for(const Case& one);
   Outcome fill_stored(const Case& one, const EncodedLayers& encoded, reports::CaseRecord& record) const;
   Outcome prepare(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan);
@@ -69,8 +69,8 @@ class Admission {
     EncodedLayers encoded;
   };
   std::map<std::tuple<int, bool, bool>, Parts> parts_;  // by ranks, whether in pairs, and whether in a step's pairs
-  Reference reference_;                             // the source's, of lossy codecs what their reference decoder made
-  std::optional<datasets::Distortion> distortion_;  // of what the codec keeps, from the floats; none where all is exact
+  Reference reference_;                             // the source's; for lossy codecs, the reference decoder's output
+  std::optional<datasets::Distortion> distortion_;  // of the decoded numbers from the floats; none if all is exact
   std::map<std::string, std::shared_ptr<const Upload>, std::less<>> uploads_;  // by memory and split
 };
 

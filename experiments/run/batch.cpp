@@ -16,22 +16,22 @@
 namespace ecmv::experiments {
 namespace {
 
-// Other ranks of this run are no other programs.
+// Other ranks of this run do not count as other programs.
 backends::cpu::HostLoad load_of_all_ranks() {
   backends::cpu::HostLoad load = backends::cpu::read_host_load();
   if (RankTeam* team = RankTeam::get()) load.own_s += team->cpu_seconds_of_others();
   return load;
 }
 
-// Seconds from pass to pass, by which passes are counted into samples. Telling ranks what to do takes up to about a
-// millisecond, which is not timed but would be waited for.
+// Seconds from one pass to the next, used to fill samples with passes. Commands to ranks take up to about a
+// millisecond, which is not timed but has to be waited for.
 double pace_of(const AdmittedCase& admitted) {
   constexpr double kTelling = 1e-3;
   const bool told = admitted.one->kernel.ranks > 1 && admitted.estimate_s > 0;
   return told ? std::max(admitted.estimate_s, kTelling) : admitted.estimate_s;
 }
 
-// The exchange alone and the product alone, as often as whole passes were measured.
+// Times the exchange alone and the product alone, as often as whole passes.
 void measure_shares(const TimedPass& timed, reports::CaseRecord::Ranks& ranks) {
   for (const auto& [share, samples] : {std::pair(backends::Share::exchange, &ranks.exchange_samples_s),
                                        {backends::Share::product, &ranks.product_samples_s}})
@@ -46,7 +46,7 @@ void measure_shares(const TimedPass& timed, reports::CaseRecord::Ranks& ranks) {
 }  // namespace
 
 void Batch::add(AdmittedCase admitted) {
-  // With every batch anew; ranks are no measure, since each reads its own part.
+  // Every batch measures it anew. Ranks are no measure, since each reads its own part.
   if (cases_.empty()) bandwidth_known_ = false;
   if (!bandwidth_known_ && admitted.one->kernel.ranks == 1) measure_bandwidth(admitted.one->kernel);
   bandwidth_known_ = bandwidth_known_ || admitted.one->kernel.ranks == 1;
@@ -69,11 +69,11 @@ bool Batch::full() const {
 }
 
 void Batch::measure() {
-  std::vector<AdmittedCase> cases = std::exchange(cases_, {});  // whatever comes, they are measured once
+  std::vector<AdmittedCase> cases = std::exchange(cases_, {});  // whatever happens, they are measured once
   const double about_s = std::exchange(seconds_, 0);
   if (cases.empty()) return;
   std::vector<TimedPass> timed;
-  ExpectedCopies copies;  // made when all passes have their memory
+  ExpectedCopies copies;  // made once all passes have their memory
   UploadChecks uploads;
   std::deque<SampleCheck> checks;
   for (AdmittedCase& admitted : cases)
@@ -92,7 +92,7 @@ void Batch::measure() {
   const backends::cpu::Disturbance disturbance = backends::cpu::between(load, load_of_all_ranks());
   States after = device_states(cases);
   recorder_.progress.together(cases.size());
-  const Case* exceeding = nullptr;  // the bandwidth that was measured
+  const Case* exceeding = nullptr;  // a case faster than the measured bandwidth
   for (size_t i = 0; i < cases.size(); ++i) {
     AdmittedCase& admitted = cases[i];
     const TimedPass& pass = timed[i];
@@ -114,10 +114,10 @@ void Batch::measure() {
     }
     recorder_.finish(*admitted.one, admitted.record, outcome);
   }
-  if (exceeding != nullptr) measure_bandwidth(exceeding->kernel);  // that measurement was disturbed
+  if (exceeding != nullptr) measure_bandwidth(exceeding->kernel);  // so something disturbed that measurement
 }
 
-// What the devices say of their clocks now. A device that does not answer costs no case.
+// The devices' clocks now. A device that does not answer costs no case.
 Batch::States Batch::device_states(const std::vector<AdmittedCase>& cases) {
   States states;
   for (const AdmittedCase& admitted : cases)
@@ -128,7 +128,7 @@ Batch::States Batch::device_states(const std::vector<AdmittedCase>& cases) {
   return states;
 }
 
-// Nor does a yardstick that cannot be measured.
+// A bandwidth that cannot be measured costs no case either.
 void Batch::measure_bandwidth(const KernelSpec& kernel) {
   if (!options_.on_bandwidth) return;
   recorder_.progress.aside(fmt::format("measuring the read bandwidth for {}", kernel.backend));

@@ -1,4 +1,4 @@
-// Cases that are measured together, so that slow drifts of a shared machine meet all alike.
+// Cases that are measured together, so that slow drifts of a shared machine affect all alike.
 #pragma once
 
 #include <map>
@@ -17,10 +17,10 @@ class Batch {
       : experiment_(experiment), options_(options), devices_(devices), recorder_(recorder) {}
   void add(AdmittedCase admitted);
   bool empty() const { return cases_.empty(); }
-  // Its time is used up, or there is no memory for the layers of another codec.
+  // True if its time is used up, or there is no memory for the layers of another codec.
   bool full() const;
-  // Measures all, checks what the last passes left (tier 2b), writes a record of each, and is empty again. What one
-  // pass throws ends its own case. A case that is interrupted gets no record: a resumed run takes it up again.
+  // Measures all cases, checks the results of the last passes (tier 2b), writes a record of each, and is empty again.
+  // An exception of one pass ends its own case. An interrupted case gets no record: a resumed run takes it up again.
   void measure();
 
  private:
@@ -33,7 +33,7 @@ class Batch {
   DevicePool& devices_;
   Recorder& recorder_;
   std::vector<AdmittedCase> cases_;
-  std::map<std::string, double> bandwidths_;  // by device: the best that was measured, bytes/s
+  std::map<std::string, double> bandwidths_;  // by device: the best measured, bytes/s
   double seconds_ = 0;
   bool bandwidth_known_ = false;  // measured for this batch
 };

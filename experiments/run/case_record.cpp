@@ -17,8 +17,8 @@
 namespace ecmv::experiments {
 namespace {
 
-// Standard deviation that the source was asked for; of sources without one, that of the numbers. Quantisers leave it as
-// it was, so that data that differ in nothing else have the same.
+// The standard deviation that the source was asked for; for sources without one, that of the numbers. Quantisers do not
+// change it, so data that differ only in the quantiser have the same.
 double sigma_of(const DataSpec& spec, const datasets::Dataset& dataset) {
   if (const auto it = spec.numbers.find("sigma"); it != spec.numbers.end()) return it->second;
   if (const auto it = spec.numbers.find("entropy_bits"); it != spec.numbers.end() && spec.source == "gaussian")
@@ -43,7 +43,7 @@ double sigma_of(const DataSpec& spec, const datasets::Dataset& dataset) {
   return count == 0 ? 0 : std::sqrt(std::max(0.0, squares / count - (sum / count) * (sum / count)));
 }
 
-// Numbers of layers and their shapes; `copies` of each matrix, or one.
+// Numbers and shapes of layers; `copies` of each matrix, or one.
 void fill_shapes(reports::CaseRecord::Data& data, const std::vector<datasets::Matrix>& matrices,
                  std::span<const int64_t> copies) {
   data.layers = 0;
@@ -65,7 +65,7 @@ void fill_shapes(reports::CaseRecord::Data& data, const std::vector<datasets::Ma
 
 }  // namespace
 
-// Records have one from a list as a text, also where it is a number: stored records do.
+// A setting from a list is stored as text even if it is a number, as in older records.
 bool is_listed(const codecs::Codec& codec, std::string_view setting) {
   return std::any_of(codec.settings.begin(), codec.settings.end(), [&](const codecs::SettingInfo& info) {
     return info.name == setting && !codecs::listed_values(info).empty();
@@ -135,12 +135,12 @@ void fill_size(reports::CaseRecord& record, std::span<const double> entropies,
                const std::vector<backends::CompressedMatrix>& layers, std::span<const datasets::Scales> scales,
                std::span<const int64_t> copies) {
   double elements = 0, entropy_bits = 0;
-  // Ranks have their rows of a layer encoded by themselves: then several follow each other for each entropy.
+  // Each rank's rows of a layer are encoded by themselves, so several parts follow each other for each entropy.
   const size_t parts = entropies.empty() ? 1 : std::max<size_t>(1, layers.size() / entropies.size());
   for (size_t i = 0; i < layers.size(); ++i) {
     const backends::CompressedMatrix& layer = layers[i];
     const int64_t count = copies.empty() ? 1 : copies[i / parts];
-    // Those of a layer stand beside its first part.
+    // A layer's facts stand beside its first part.
     const bool first = i % parts == 0;
     const int64_t beside = scales.empty() || !first ? 0 : static_cast<int64_t>(scales[i / parts].stored.size());
     const auto all = static_cast<double>(count * layer.shape.elements());
@@ -228,14 +228,14 @@ void fill_time(reports::CaseRecord& record, const TimedPass& timed, const Refere
     elements += matrix.shape.elements();
     largest = std::max(largest, static_cast<int64_t>(matrix.elements.size()));
   }
-  // The reference decoder and GPUs write whole matrices even for a product; decode kernels of CPUs do so tile by tile,
-  // in a near cache.
+  // The reference decoder and GPUs write whole matrices even for a product; CPUs' decode kernels do so tile by tile, in
+  // a near cache.
   const bool gpu = device.wave_size > 0;
   const bool whole =
       op == backends::Op::decode || record.kernel.variant == "reference" || (gpu && record.kernel.unfused);
   const int64_t touched = record.size.stored_bytes + (whole ? largest : 0);
   record.time.elements = elements;
-  // Where the size of the cache is unknown nothing shows that the data came from memory.
+  // With a cache of unknown size nothing shows that the data came from memory.
   record.time.cache = device.llc_bytes == 0 || touched < 4 * device.llc_bytes ? "resident" : "streamed";
   record.time.device_clock = gpu ? "device" : "host";
   record.time.samples_s = timed.samples_s;
@@ -261,7 +261,7 @@ void fill_host(reports::CaseRecord& record, const backends::cpu::Disturbance& di
                const backends::cpu::CoreState& cores) {
   record.host = {disturbance.other_cores, disturbance.stolen_share, disturbance.waiting_share,
                  disturbance.involuntary_switches};
-  if (!std::isfinite(cores.dependent_ops_per_s)) return;  // nobody looked at them
+  if (!std::isfinite(cores.dependent_ops_per_s)) return;  // they were not measured
   record.host.clock_share = cores.clock_share;
   record.host.throughput_share = cores.throughput_share;
   record.host.dependent_ops_per_s = cores.dependent_ops_per_s;

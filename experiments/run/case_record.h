@@ -24,27 +24,27 @@ using backends::LayerSplit;
 reports::CaseRecord describe_case(const Case& one, const std::string& experiment, const std::string& run_id);
 reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Dataset& dataset);
 
-// `scales` of the data are stored beside every codec's bytes. `copies` of each layer stand in memory, or one.
+// The `scales` of the data are stored beside every codec's bytes. `copies` of each layer stand in memory, or one.
 void fill_size(reports::CaseRecord& record, std::span<const double> entropies,
                const std::vector<backends::CompressedMatrix>& layers, std::span<const datasets::Scales> scales = {},
                std::span<const int64_t> copies = {});
-// Replaces the data's layers by the ones that a step walks over.
+// Replaces the data's layers by the layers of a step.
 void fill_step(reports::CaseRecord& record, const std::vector<datasets::Matrix>& matrices, int repeat);
 void fill_distortion(reports::CaseRecord& record, const datasets::Distortion& distortion);
 // The device's model, followed by its number where it is not the first of its backend.
 std::string device_label(const backends::Device& device);
 void fill_device(reports::CaseRecord& record, const backends::Device& device);
-// Who shares the layers, and how many bytes they exchange. `splits` of every matrix.
+// Records who shares the layers, and the bytes they exchange. `splits` of every matrix.
 void fill_ranks(reports::CaseRecord& record, const backends::SharedDevice& shared, std::span<const LayerSplit> splits,
                 const Reference& reference);
 void fill_check(reports::CaseRecord& record, const OutputCheck& check);
 // Cache class: "resident" while a pass touches less than 4 x the last-level cache.
 void fill_time(reports::CaseRecord& record, const TimedPass& timed, const Reference& reference, backends::Op op,
                const backends::DeviceInfo& device);
-// Leaves out what the device did not tell.
+// Leaves out unknown values.
 void fill_clocks(reports::CaseRecord& record, const backends::DeviceState& before, const backends::DeviceState& after);
 
-// What else the machine did while the case was measured, and how fast its cores were.
+// Records other load on the machine during the measurement, and the speed of its cores.
 void fill_host(reports::CaseRecord& record, const backends::cpu::Disturbance& disturbance,
                const backends::cpu::CoreState& cores);
 

@@ -1,4 +1,4 @@
-// The matrices of a dataset, with what its cases are compared with and what their records say of it.
+// The matrices of a dataset, with the references of its cases and the facts for their records.
 #pragma once
 
 #include <memory>
@@ -16,21 +16,21 @@ namespace ecmv::experiments {
 datasets::Dataset load_dataset(const DataSpec& data);
 
 struct LoadedDataset {
-  Reference reference;  // of the source
+  Reference reference;  // for the source
   std::shared_ptr<const datasets::Dataset> dataset;
-  std::string no_product;                                // why these matrices have no int8 products; "" if they have
-  std::optional<reports::CaseRecord::Data> description;  // absent where loading failed
+  std::string no_product;                                // why these matrices have no int8 products; else ""
+  std::optional<reports::CaseRecord::Data> description;  // absent if loading failed
   std::vector<double> entropies;                         // order 0, of each layer, bits an element
-  std::optional<datasets::Distortion> distortion = {};   // of quantised layers, from what they were
+  std::optional<datasets::Distortion> distortion = {};   // of quantised layers, from the original numbers
 
   const std::vector<datasets::Matrix>& layers() const { return dataset->layers; }
   std::span<const datasets::Scales> scales() const { return dataset->scales; }
-  // How far what a lossy codec made of the layers lies from the numbers that a quantiser or the source had.
+  // The distance of a lossy codec's layers from the numbers that a quantiser or the source had.
   datasets::Distortion distortion_of(const std::vector<datasets::Matrix>& decoded) const;
 };
 
-// The dataset of these cases, at least one; what none of them needs is left out. Throws backends::OutOfMemory where it
-// does not fit.
+// The dataset of these cases, at least one, without the parts that none of them needs. Throws backends::OutOfMemory if
+// it does not fit.
 LoadedDataset load_for(std::span<const Case* const> cases);
 
 }  // namespace ecmv::experiments

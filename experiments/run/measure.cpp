@@ -1,4 +1,4 @@
-// See measure.h. Google Benchmark decides the order, runs the loops and counts; we give it manual time and keep every
+// See measure.h. Google Benchmark decides the order, runs the loops and counts. We give it manual time and keep every
 // repetition instead of its aggregates.
 #include "experiments/run/measure.h"
 
@@ -15,14 +15,14 @@
 namespace ecmv::experiments {
 namespace {
 
-// Samples are taken down where they arise; aggregates are not wanted.
+// Reports nothing: samples are recorded as they arise, and aggregates are not wanted.
 class SilentReporter final : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context&) override { return true; }
   void ReportRuns(const std::vector<Run>&) override {}
 };
 
-// Readings of the cores between samples, and the samples that each is about: a sample is unsteady if the reading
+// Reads the cores between samples, and knows the samples around each reading: a sample is unsteady if the reading
 // before or after it was.
 class CoreReadings {
  public:
@@ -59,8 +59,8 @@ class CoreReadings {
   std::vector<std::pair<TimedPass*, int64_t>> since_;  // samples since the last reading
 };
 
-// One repetition. What fails or comes after an interruption still goes through the loop with a nominal time: the
-// library ends the process when repetitions of one benchmark differ in their number of iterations, as skipped ones do.
+// One repetition. After a failure or an interruption it still goes through the loop, with a nominal time: the library
+// ends the process if repetitions of one benchmark differ in their number of iterations, as skipped ones do.
 void take_sample(TimedPass& timed, int warm_up, bool interrupted, CoreReadings& cores, benchmark::State& state) {
   constexpr double kNominal = 1e-9;
   double seconds = 0;
@@ -118,10 +118,10 @@ void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec
   CoreReadings readings(cores);
   for (size_t i = 0; i < passes.size(); ++i) {
     TimedPass& timed = passes[i];
-    const std::string id = "pass" + std::to_string(i);  // case names hold '/' and ':', which Google Benchmark splits at
+    const std::string id = "pass" + std::to_string(i);  // case names have '/' and ':', at which Google Benchmark splits
     const double estimate = timed.estimate_s > 0 ? std::max(timed.estimate_s, 1e-7) : spec.min_time_s;
     timed.passes_per_sample = std::clamp<int64_t>(std::llround(spec.min_time_s / estimate), 1, 1'000'000);
-    // A warm-up pass would double the time of passes that fill a whole sample, and they warm nothing that lasts.
+    // A warm-up pass would double the time of passes that fill a whole sample, and would warm nothing lasting.
     const int warm_up = timed.passes_per_sample > 1 ? spec.warm_up : 0;
     const double sample_s = estimate * static_cast<double>(timed.passes_per_sample + warm_up);
     timed.repetitions =

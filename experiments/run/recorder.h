@@ -1,4 +1,4 @@
-// Where cases end: one record each, handed out at once, counted, and shown.
+// The end of cases: each gets a record, which is written at once, counted and shown.
 #pragma once
 
 #include <span>
@@ -15,11 +15,11 @@ class Recorder {
   Recorder(const Experiment& experiment, const RunOptions& options)
       : progress(options.progress, experiment.cases.size(), options.every_case), options_(options) {}
 
-  // Those that no earlier run has finished; the others count as skipped.
+  // The cases that no earlier run has finished; the others count as skipped.
   std::vector<const Case*> left(std::span<const Case> cases);
-  // Throws what RunOptions::on_case throws: a record that cannot be kept ends the run.
+  // Rethrows from RunOptions::on_case: a record that cannot be stored ends the run.
   void finish(const Case& one, reports::CaseRecord record, const Outcome& outcome);
-  // Says what went wrong where it costs no case.
+  // Reports an error that costs no case.
   void note(const std::string& what, const Outcome& outcome);
 
   RunSummary summary;

@@ -1,4 +1,4 @@
-// The flow of one run: dataset -> codecs -> admission of each kernel -> batch -> records. What fails on the way becomes
+// The flow of one run: dataset -> codecs -> admission of each kernel -> batch -> records. An error on the way becomes
 // the outcome of its cases (outcome.h); only a record that cannot be written ends the run.
 #include "experiments/run/run.h"
 
@@ -75,7 +75,7 @@ class Run {
       const auto together =
           std::span(codecs).subspan(next, encoded_at_once(std::span(codecs).subspan(next), dataset.layers()));
       recorder_.progress.phase("encoding with " + names_of(together));
-      set_running_case({}, {});  // encoders are no kernels, and may take their time
+      set_running_case({}, {});  // encoders are no kernels, and may take long
       std::vector<EncodedLayers> all = encode_and_check(together, dataset.layers(), options_.interrupted);
       if (options_.interrupted()) break;
       for (EncodedLayers& encoded : all) {
@@ -94,7 +94,7 @@ class Run {
       recorder_.progress.phase("verifying " + one->codec.short_name());
       AdmittedCase admitted = admission.admit(*one, describe(*one, dataset));
       if (admitted.outcome.status == Status::out_of_memory && !batch_.empty()) {
-        batch_.measure();  // the layers of other codecs are in the way
+        batch_.measure();  // there is no room for other codecs' layers beside these
         admitted = admission.admit(*one, describe(*one, dataset));
       }
       if (admitted.pass == nullptr)

@@ -26,24 +26,24 @@ struct RunOptions {
   std::set<std::string> done;  // keys of cases that are finished already (resume)
   std::string run_id;          // links the records of this run; from make_run_record()
   std::function<bool()> interrupted = [] { return false; };
-  // Where records go; called at once for every finished case.
+  // Takes each record as soon as its case has finished.
   std::function<void(const reports::CaseRecord&)> on_case;
   std::function<void(const reports::BandwidthRecord&)> on_bandwidth;
-  std::ostream* progress = nullptr;  // plain lines (progress.h); nullptr: silent
-  bool every_case = true;            // has a line; false: only those that fail
-  double batch_seconds = 20;         // cases are interleaved in batches of about that measuring time: lost by a kill
-  backends::cpu::CoreWatch* cores = nullptr;  // looked at while cases are measured; nullptr: not
-  // Where devices and passes come from; tests put failing ones there.
+  std::ostream* progress = nullptr;           // plain lines (progress.h); nullptr: silent
+  bool every_case = true;                     // every case gets a line; false: only failures
+  double batch_seconds = 20;                  // measuring time of a batch of interleaved cases, which a kill loses
+  backends::cpu::CoreWatch* cores = nullptr;  // read while cases are measured; nullptr: not
+  // Opens devices; tests put failing ones here.
   DevicePool::Open open_device = experiments::open_device;
   PreparePass prepare = backends::prepare;
 };
 
 struct RunSummary {
   std::map<reports::Status, int> counts;
-  std::map<std::string, int> refusals;                        // by reason, with those that were unavailable
+  std::map<std::string, int> refusals;                        // by reason, unavailable cases included
   std::vector<std::pair<std::string, std::string>> failures;  // short name and reason, neither ok nor refused
-  int skipped = 0;                                            // done already
-  int disturbed = 0;               // ok, but other programs or unsteady cores were in the way (reports::is_disturbed)
+  int skipped = 0;                                            // done before
+  int disturbed = 0;               // ok, but other programs or unsteady cores disturbed it (reports::is_disturbed)
   reports::Disturbers disturbers;  // of these
   bool interrupted = false;
   // 0 all fine (refusals allowed), 3 verification failed or not performed, 5 some case failed, 6 nothing ran, 130

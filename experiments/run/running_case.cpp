@@ -24,16 +24,16 @@ Journal::Entry running;
 Clock::time_point since;
 int journal = -1;
 
-// For the handler, which must not wait for anybody: text and its end.
+// For the signal handler, which must not wait: text and its end.
 std::array<char, 600> shown_name;
 std::array<char, 400> shown_advice;
 std::atomic<int> crash_exit_code = 1;
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
-struct sigaction earlier[std::size(kSignals)];  // that of loaded codecs says which function it was
+struct sigaction earlier[std::size(kSignals)];  // a loaded codec's action tells which function it was
 
 void show(std::span<char> place, std::string_view text) {
   const size_t length = std::min(text.size(), place.size() - 1);
-  std::copy_n(text.data(), length, place.data());  // of an empty text there may be no data
+  std::copy_n(text.data(), length, place.data());  // an empty text may have no data
   place[length] = '\0';
 }
 
@@ -42,7 +42,7 @@ void say(const char* text) {
 }
 
 void on_crash(int signal) {
-  // Threads of a team fail together. The first one speaks; with the default action the second would end the process.
+  // Threads of a team fail together. The first one reports; with the default action the second would end the process.
   static std::atomic<bool> speaking = false;
   if (speaking.exchange(true))
     while (true) ::pause();
@@ -70,7 +70,7 @@ void set_running_case(std::string_view key, std::string_view name) {
   show(shown_name, name);
   if (journal < 0) return;
   const std::string text = running.key.empty() ? "" : running.key + "\n" + running.name + "\n";
-  // One write and the cut: a process that dies between them leaves a tail that nobody reads.
+  // One write, then the cut: a process that dies between them leaves a tail that nobody reads.
   if (::pwrite(journal, text.data(), text.size(), 0) < 0 || ::ftruncate(journal, static_cast<off_t>(text.size())) < 0)
     return;
 }
@@ -78,7 +78,7 @@ void set_running_case(std::string_view key, std::string_view name) {
 void catch_crashes(std::string_view advice, int exit_code) {
   show(shown_advice, advice);
   crash_exit_code = exit_code;
-  // A stack of its own, in case the fault is that the usual one is used up.
+  // A separate stack, in case the fault is that the usual one is exhausted.
   static std::vector<char> stack(1 << 16);
   const stack_t alternative{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
   sigaltstack(&alternative, nullptr);
@@ -92,7 +92,7 @@ void catch_crashes(std::string_view advice, int exit_code) {
 
 Journal::Journal(const std::filesystem::path& records) : path_(journal_path(records)) {
   const std::scoped_lock lock(mutex);
-  journal = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);  // without it the run goes on as well
+  journal = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);  // the run works without it, too
 }
 
 Journal::~Journal() {

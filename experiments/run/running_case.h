@@ -1,5 +1,5 @@
-// Which case runs right now, for those who have to say it when something ends that must not: a handler of signals, a
-// watchdog, and the run that resumes this one.
+// Remembers the running case for those who must name it after an abnormal end: a signal handler, a watchdog, and the
+// run that resumes this one.
 #pragma once
 
 #include <chrono>
@@ -12,14 +12,14 @@
 
 namespace ecmv::experiments {
 
-// Cheap where nothing changes. "" once nothing runs. One thread at a time.
+// Cheap if nothing changes. "" means that nothing runs. One thread at a time.
 void set_running_case(std::string_view key, std::string_view name);
 
-// Prints the running case and `advice` and ends the process with `exit_code` when a kernel touches memory that is not
-// its own, or does what the CPU cannot. Other signals stay as they are.
+// When a kernel touches foreign memory or executes an illegal instruction, prints the running case and `advice` and
+// ends the process with `exit_code`. Other signals keep their actions.
 void catch_crashes(std::string_view advice, int exit_code);
 
-// Keeps the running case in a file beside the records, so that a run that dies leaves its name. Removed by stop().
+// Keeps the running case in a file beside the records, so that a run that dies leaves its name. stop() removes it.
 class Journal {
  public:
   struct Entry {
@@ -28,14 +28,14 @@ class Journal {
   explicit Journal(const std::filesystem::path& records);
   ~Journal();
   Journal(const Journal&) = delete;
-  // What an earlier run of these records died of; nullopt if it ended by itself.
+  // The case in which an earlier run of these records died; nullopt if it ended normally.
   static std::optional<Entry> left_behind(const std::filesystem::path& records);
 
  private:
   std::filesystem::path path_;
 };
 
-// Calls `on_hang` from a thread of its own, once, when the running case has not been set again for `limit`.
+// Calls `on_hang` once, from a thread of its own, if the running case has not been set again for `limit`.
 class Watchdog {
  public:
   Watchdog(std::chrono::seconds limit, std::function<void(const Journal::Entry&)> on_hang);

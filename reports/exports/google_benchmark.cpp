@@ -31,7 +31,7 @@ Json context_of(const RecordSet& records) {
 }  // namespace
 
 std::string to_google_benchmark(const RecordSet& records) {
-  // Where a case is there several times, the last counts.
+  // If a case occurs several times, the last counts.
   std::vector<std::string> order;
   std::map<std::string, const CaseRecord*> cases;
   for (const CaseRecord& record : records.cases) {

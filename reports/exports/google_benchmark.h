@@ -1,4 +1,4 @@
-// Times as Google Benchmark writes them, for its tools: compare.py pairs two files by the names of cases and tests
+// Writes times in Google Benchmark's format, for its tools: compare.py pairs two files by the names of cases and tests
 // their samples.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace ecmv::reports {
 
-// One entry a sample of each ok case that was timed, in nanoseconds. Names are full_name (keys.h). CPU time was not
+// One entry, in nanoseconds, for each sample of each timed ok case. Names are full_name (keys.h). CPU time was not
 // measured: cpu_time repeats real_time, and the context says so.
 std::string to_google_benchmark(const RecordSet& records);
 

@@ -1,5 +1,5 @@
-// The page's skeleton, style and script. Colours of figures are turned for dark pages by attribute selectors
-// on the three greys that gnuplot.cpp draws with; palette colours are bright enough for both.
+// The page's skeleton, style and script. For dark pages, attribute selectors change the three greys that gnuplot.cpp
+// draws with; palette colours are bright enough for both.
 #include "reports/exports/html.h"
 
 #include <fmt/format.h>
@@ -122,7 +122,7 @@ const char* tone_class(Cell::Tone tone) {
   return "";
 }
 
-// The title is left out where the section has the same.
+// Leaves out the table's title if the section has the same.
 std::string table_html(const Table& table, const std::string& section_title) {
   const bool sortable = table.id != "provenance";
   std::string html;
@@ -167,7 +167,7 @@ std::string table_html(const Table& table, const std::string& section_title) {
   return html + "</tbody></table></div>\n";
 }
 
-// "</" must not end the script element early; "<\/" is the same in JSON.
+// "</" must not end the script element early; "<\/" means the same in JSON.
 std::string json_escaped(const std::string& line) {
   std::string text;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -201,7 +201,7 @@ std::string rgb(const std::string& color) {
   return fmt::format("rgb({},{},{})", value >> 16, value >> 8 & 255, value & 255);
 }
 
-// The colours of figures as variables, on dark pages mixed with white.
+// The figures' colours as variables; dark pages mix them with white.
 std::string palette_style() {
   std::string light = ":root{", dark = "@media (prefers-color-scheme:dark){:root{";
   for (int color = 0; color < kColors; ++color) {
@@ -265,7 +265,7 @@ std::string inline_svg(const std::string& svg, const std::string& prefix) {
 
 namespace {
 
-// Markdown with nothing but **bold**.
+// Converts Markdown that has only **bold**.
 std::string bold_html(const std::string& text) {
   std::string html = html_escaped(text);
   bool open = true;
@@ -295,7 +295,7 @@ std::string figures_html(const std::vector<PageFigure>& figures) {
   return html + "</div>\n";
 }
 
-// That other programs were in the way is always shown; more than two others are folded.
+// Always shows that other programs disturbed the run; folds more than two other warnings.
 std::string warnings_html(const std::vector<std::string>& warnings) {
   if (warnings.empty()) return "";
   std::string shown, list;

@@ -1,4 +1,4 @@
-// LaTeX renderers, and the choice of what a paper shows.
+// LaTeX renderers, and the choice of rows for a paper.
 #include "reports/exports/latex.h"
 
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kEscapes
 
 struct PaperValue {
   std::string_view name, meaning;
-  std::string (*text)(const CaseRecord&, const Context&);  // "" where there is none
+  std::string (*text)(const CaseRecord&, const Context&);  // "" if there is none
 };
 
 std::string rounded(const char* metric, const CaseRecord& r, const Context& c, double unit, int digits) {
@@ -171,7 +171,7 @@ std::string to_latex(const Table& table) {
     const auto& row = table.rows[r];
     for (std::size_t i = 0; i < row.size(); ++i) {
       const std::string cell = i == 0 ? latex_label(row[i].text) : latex_escaped(row[i].text);
-      // The end of the line before would take these for its own.
+      // Otherwise the end of the line before would take them as its own.
       if (i == 0 && (cell.starts_with('[') || cell.starts_with('*'))) text += "{}";
       text += (i ? " & " : "") + cell;
     }
@@ -183,7 +183,7 @@ std::string to_latex(const Table& table) {
 std::vector<Table> paper_tables(const RecordSet& records, const Contexts& contexts, const CaseKeys& keys,
                                 const std::vector<std::string>& chosen) {
   std::vector<const CaseRecord*> cases;
-  std::set<std::string> seen;  // of each codec on each data the first, which is the fastest
+  std::set<std::string> seen;  // keeps the first case of each codec on each data, which is the fastest
   for (const CaseRecord* r : sorted_cases(records)) {
     if (!chosen.empty() || r->status != Status::ok) continue;
     if (seen.insert(fmt::format("{}|{}|{}|{}", r->codec.id, r->kernel.op, r->time.cache, group_heading(*r))).second)
@@ -209,7 +209,7 @@ std::vector<Table> paper_tables(const RecordSet& records, const Contexts& contex
   };
   if (chosen.empty())
     std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
-  constexpr std::size_t kMostRows = 36;  // and the headings of groups: what a column of a page holds
+  constexpr std::size_t kMostRows = 36;  // with the headings of groups they fill a page's column
   std::vector<Table> tables;
   for (const auto& [op, cache] : order) {
     const bool timed = op != "size";

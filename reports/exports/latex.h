@@ -1,5 +1,5 @@
 // LaTeX output that fits a column of a two-column paper: tables of chosen rows, and every value by a key, so that a
-// paper quotes numbers it cannot mistype.
+// paper cannot misquote a number.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace ecmv::reports {
 
-// Escapes what LaTeX treats specially and the few non-ASCII signs of our labels.
+// Escapes LaTeX's special characters and the few non-ASCII signs of our labels.
 std::string latex_escaped(const std::string& raw);
 
 // The same, for names of codecs with their settings: lines may break after their punctuation.
@@ -21,14 +21,14 @@ std::string latex_label(const std::string& raw);
 // The caption is the table's title, the label tab:ID.
 std::string to_latex(const Table& table);
 
-// The rows for a paper: the cases with the keys in `chosen`, or without any the fastest settings and kernel of each
-// codec on each data. Codec, bits, excess, speed and speed-up; one table for each op and cache class, parted where it
-// would not fit a page. Throws ReportError for a key that no case has.
+// The rows for a paper: the cases with the keys in `chosen`; if it is empty, the fastest settings and kernel of each
+// codec on each data. Columns are codec, bits, excess, speed and speed-up. There is one table for each op and cache
+// class, split where it would not fit a page. Throws ReportError for a key that no case has.
 std::vector<Table> paper_tables(const RecordSet& records, const Contexts& contexts, const CaseKeys& keys,
                                 const std::vector<std::string>& chosen);
 
-// \\ecmvval{KEY}{NAME} for every ok case and every value that it has. The names, with units, stand at the head of the
-// file. An unknown key or name is an error of LaTeX, not a blank.
+// \\ecmvval{KEY}{NAME} for every ok case and each of its values. The head of the file lists the names with units. An
+// unknown key or name is an error of LaTeX, not a blank.
 std::string to_macros(const RecordSet& records, const Contexts& contexts, const CaseKeys& keys);
 
 }  // namespace ecmv::reports

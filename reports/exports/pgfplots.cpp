@@ -29,12 +29,12 @@ std::string axis_options(const char* name, const PlotAxis& axis) {
       latex_escaped(axis.label), axis.log ? "log" : "linear", axis.min, axis.max, at, labels);
 }
 
-// A column of a paper holds the axes and what stands beside them.
+// A column of a paper must hold the axes with their labels.
 constexpr std::string_view kShape =
     "scale only axis, width=0.8\\linewidth, height=0.55\\linewidth, tick label style={font=\\scriptsize}, "
     "label style={font=\\scriptsize}, xlabel style={text width=0.8\\linewidth, align=center}, ";
 
-// Below the axes: two entries a line where they are short, else each with as many lines as it needs.
+// The legend stands below the axes: two short entries a line, else each entry on its own lines.
 std::string legend_options(const XyPlot& plot) {
   const bool is_long = std::any_of(plot.series.begin(), plot.series.end(),
                                    [](const Series& series) { return series.label.size() > 16; });
@@ -112,7 +112,7 @@ struct Writer {
     }
     return text + "\\end{axis}\n";
   }
-  // Cells as rectangles with their numbers, as the drawing has them.
+  // Draws cells as rectangles with their numbers, like the other figures.
   std::string operator()(const HeatMap& plot) const {
     std::string x_positions, x_labels, y_positions, y_labels;
     std::size_t longest_x = 0, longest_y = 0;
@@ -134,7 +134,7 @@ struct Writer {
         static_cast<double>(plot.y_names.size()) - 0.5, x_positions, x_labels, y_positions, y_labels,
         longest_x > 8 ? ", xticklabel style={rotate=90}" : "",
         longest_y > 8 ? ", ylabel={}, yticklabel style={font=\\tiny, text width=0.3\\linewidth, align=right}" : "");
-    double furthest = 0.1;  // of the neutral value, in the logarithm
+    double furthest = 0.1;  // from the neutral value, in the logarithm
     for (const auto& row : plot.values)
       for (const double value : row)
         if (value > 0 && std::isfinite(value)) furthest = std::max(furthest, std::abs(std::log2(value / plot.neutral)));

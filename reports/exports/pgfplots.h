@@ -1,4 +1,4 @@
-// Figures as pgfplots source with the numbers inside: for papers that want their own fonts. As wide as the column.
+// Figures as pgfplots source with the numbers inside, for papers that use their own fonts. As wide as the column.
 #pragma once
 
 #include <string>

@@ -107,7 +107,7 @@ std::vector<Figure> FigureMaker::size_by_role() const {
 }
 
 std::vector<Figure> FigureMaker::overhead_by_role() const {
-  constexpr double kMostBits = 1;  // above that the small parts of the others could not be seen
+  constexpr double kMostBits = 1;  // with more, the others' small parts would be invisible
   std::vector<Figure> figures;
   for (const Facet& facet : facets("overhead", largest_of_each_source(ok_cases()), {"data"})) {
     std::map<std::string, const CaseRecord*> schemes;

@@ -24,7 +24,7 @@ std::string tick_text(double value) {
   return end == std::string::npos ? number : number + text.substr(end);
 }
 
-// Axes reach as far as this, whatever they are asked for: beyond it squares and ratios are no numbers any more.
+// The farthest limit of axes: beyond it squares and ratios overflow.
 constexpr double kFarthest = 1e100;
 
 double within(double value, double least, double most) {

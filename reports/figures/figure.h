@@ -1,6 +1,5 @@
-// A figure as data: everything to draw, with all ranges, ticks and labels decided, but no drawing language.
-// figures.cpp builds them from records, gnuplot.cpp and pgfplots.cpp write them down, so that every output
-// shows the same choice.
+// A figure as data: everything to draw, with all ranges, ticks and labels decided, but no drawing language. figures.cpp
+// makes figures from records; gnuplot.cpp and pgfplots.cpp write them, so that every output shows the same choice.
 #pragma once
 
 #include <string>
@@ -22,7 +21,7 @@ struct PlotAxis {
   bool from_zero = true;  // linear axes only
   double min = 0, max = 1;
   std::vector<Tick> ticks;
-  bool categories = false;  // ticks are names of things: none may be left out
+  bool categories = false;  // ticks are names, and none may be left out
 };
 
 // Colours are positions in a colour-blind-safe palette; kInk is the text colour, used for the uncompressed
@@ -58,14 +57,14 @@ struct XyPlot {
 
 struct Bar {
   std::string label;
-  std::string text;           // at the right of the label
+  std::string text;           // right of the label
   std::vector<double> parts;  // stacked; negative ones to the left of zero
-  int color = 0;              // when there is one part
+  int color = 0;              // if there is one part
 };
 
 struct BarPlot {  // horizontal bars, the first on top
   PlotAxis x;
-  std::vector<std::string> part_names;  // one: bars have their own colours
+  std::vector<std::string> part_names;  // if there is one, bars have their own colours
   std::vector<Bar> bars;
   std::vector<Guide> vertical;
 };
@@ -73,18 +72,18 @@ struct BarPlot {  // horizontal bars, the first on top
 struct HeatMap {
   std::string x_label, y_label;
   std::vector<std::string> x_names, y_names;
-  std::vector<std::vector<double>> values;  // [y][x], NaN where nothing was measured
-  double neutral = 1;                       // the colours' middle; cells on its two sides are parted by a line
+  std::vector<std::vector<double>> values;  // [y][x], NaN if not measured
+  double neutral = 1;                       // the middle of the colours; a line separates cells on its two sides
   std::string value_label;
 };
 
 struct Figure {
   std::string id;        // file name without extension
-  std::string title;     // what it shows
-  std::string subtitle;  // of which cases
+  std::string title;     // the subject
+  std::string subtitle;  // the cases
   std::string caption;   // how to read it, sentences
   std::variant<XyPlot, BarPlot, HeatMap> plot;
-  std::vector<const CaseRecord*> cases = {};  // that it chooses from
+  std::vector<const CaseRecord*> cases = {};  // the cases to choose from
 };
 
 // Sets the range around the data and ticks at 1, 2, 5 times powers of ten, with SI prefixes. Linear axes

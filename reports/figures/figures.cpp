@@ -1,4 +1,4 @@
-// Facets, and the choice of the cases that a figure shows.
+// Facets, and the choice of cases for a figure.
 #include "reports/figures/figures.h"
 
 #include <fmt/format.h>
@@ -31,8 +31,8 @@ double FigureMaker::number(const CaseRecord& record, const std::string& name) co
 
 FigureMaker::Cases FigureMaker::ok_cases() const {
   Cases cases = sorted_cases(records_);
-  // Counted blocks have a figure of their own (block_tables.h): a page of bars for each type of each workload shows
-  // nothing.
+  // Counted blocks have a figure of their own (block_tables.h); bars for each type of each workload would fill a page
+  // and show nothing.
   std::erase_if(cases, [](const CaseRecord* r) { return r->status != Status::ok || !r->blocks.empty(); });
   return cases;
 }
@@ -44,14 +44,14 @@ std::vector<FigureMaker::Facet> FigureMaker::facets(const std::string& id, const
     if (field == "batch" && !text.empty()) return "batch " + text;
     if (field == "activations") return text.empty() || text == "f32" ? std::string() : text + " activations";
     if (field != "threads" || text.empty()) return text;
-    if (record.kernel.compute_units > 0) return std::string();  // the host's, of a GPU
+    if (record.kernel.compute_units > 0) return std::string();  // they are the host's, for a GPU
     return text + (text == "1" ? " thread" : " threads");
   };
-  // Where speed matters each figure is of one device, and names it.
+  // A figure about speed is for one device, and names it.
   const bool any_speed = std::find(fields.begin(), fields.end(), "threads") != fields.end();
   if (any_speed && std::find(fields.begin(), fields.end(), "device") == fields.end())
     fields.insert(std::find(fields.begin(), fields.end(), "threads"), "device");
-  // File names hold only what tells the facets apart; the subtitle says everything.
+  // File names have only the parts that tell the facets apart; the subtitle has everything.
   std::set<std::string> varying;
   for (const std::string& field : fields) {
     for (const CaseRecord* record : cases) {
@@ -74,8 +74,7 @@ std::vector<FigureMaker::Facet> FigureMaker::facets(const std::string& id, const
     }
     facet.cases.push_back(record);
   }
-  // Products before decoding, streamed before resident, the fastest first: the order in which one wants to
-  // read.
+  // Products before decoding, streamed before resident, the fastest first: the order in which people read.
   std::vector<Facet> list;
   for (auto& [key, facet] : found) list.push_back(std::move(facet));
   std::stable_sort(list.begin(), list.end(), [&](const Facet& a, const Facet& b) {
@@ -122,7 +121,7 @@ FigureMaker::Cases FigureMaker::best_at_each(const Cases& cases, const std::stri
   std::map<std::string, const CaseRecord*> best;
   for (const CaseRecord* record : cases) {
     if (!std::isfinite(number(*record, y))) continue;
-    // What a cache feeds is no better form of what memory feeds: each class has a best of its own.
+    // Speeds from a cache and from memory are not comparable, so each cache class has a best of its own.
     const CaseRecord*& known = best[place(*record) + "|" + record->time.cache];
     if (!known || is_better(*record, *known, y)) known = record;
   }
@@ -137,7 +136,7 @@ bool FigureMaker::is_better(const CaseRecord& a, const CaseRecord& b, const std:
     const double of_a = number(a, y), of_b = number(b, y);
     return metric.better == Better::higher ? of_a > of_b : of_a < of_b;
   }
-  return number(a, "elements_per_s") > number(b, "elements_per_s");  // y is no matter of better and worse
+  return number(a, "elements_per_s") > number(b, "elements_per_s");  // y has no better and worse
 }
 
 FigureMaker::Names FigureMaker::names_of(const Cases& cases, const std::string& where) {

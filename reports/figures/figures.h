@@ -1,6 +1,6 @@
-// Which figures a report has. A figure is one facet (one data set, backend, thread count, ...), so nothing
-// that should not be compared shares axes. Where a codec has many settings and kernels, a line shows at each
-// place the best of them, so that no codec is shown at a setting that suits only one end; nothing is averaged.
+// The figures of a report. A figure is one facet (one data set, backend, thread count, ...), so only comparable cases
+// share axes. Where a codec has many settings and kernels, a line shows the best of them at each place, so no codec is
+// shown at a setting that suits only one end. Nothing is averaged.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace ecmv::reports {
 
-// What one asks for with --x --y --series --facet.
+// The request of --x --y --series --facet.
 struct XySpec {
   std::string id;                   // slug prefix of the figures
   std::string title;                // "" -> "Y over X"
@@ -22,7 +22,7 @@ struct XySpec {
   std::string series = "codec";     // field; "setting.NAME": a line for each value of a setting
   std::vector<std::string> facets;  // fields: one figure for each combination
   bool log_x = true, log_y = true;
-  // Each series has at each x the best settings and kernel of it. Otherwise each configuration is a series of its own.
+  // True: each series has at each x its best settings and kernel. False: each configuration is a series.
   bool choose_configuration = true;
   bool square_only = false;  // leave other shapes out
   std::string caption;
@@ -54,16 +54,16 @@ class FigureMaker {
     std::string id, subtitle;
     Cases cases;
   };
-  // Bars of one metric, the fastest kernel of each codec and settings, with the read bandwidth as a line.
+  // Bars of one metric, for the fastest kernel of each codec and settings, with the read bandwidth as a line.
   struct BarSpec {
     const char *id, *title, *metric, *unit_metric;  // unit_metric: elements/s in the unit of the metric
     const char *axis, *part, *caption;
     std::string (*text)(double);
   };
   std::vector<Figure> product_bars(const BarSpec& spec) const;
-  // Facets by threads are by device, too.
+  // Facets by threads are also by device.
   std::vector<Facet> facets(const std::string& id, const Cases& cases, std::vector<std::string> fields) const;
-  // The point with its error bar: percentiles of speeds, the interval of speed-ups, none of other metrics.
+  // The point with its error bar: percentiles for speeds, the interval for speed-ups, nothing for other metrics.
   Point with_spread(const CaseRecord& record, Point point, const std::string& y) const;
   Cases ok_cases() const;
   Cases fastest_kernels(const Cases& cases) const;  // of each codec, settings, data and cache class
@@ -72,7 +72,7 @@ class FigureMaker {
   Cases best_at_each(const Cases& cases, const std::string& y,
                      const std::function<std::string(const CaseRecord&)>& place) const;
   bool is_better(const CaseRecord& a, const CaseRecord& b, const std::string& y) const;
-  // What a legend calls the cases of one codec: the settings and the kernel that they share, or that each is the best.
+  // A legend's name for the cases of one codec: their common settings and kernel, or a note that each is the best.
   struct Names {
     std::string label, detail;
   };

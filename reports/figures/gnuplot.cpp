@@ -1,4 +1,4 @@
-// Bars and maps as gnuplot scripts, and the choice among the kinds of figures.
+// Bars and maps as gnuplot scripts, and the dispatch on the kind of figure.
 #include "reports/figures/gnuplot.h"
 
 #include <fmt/format.h>
@@ -15,8 +15,8 @@
 namespace ecmv::reports {
 namespace {
 
-// Twelve colours that stay apart for the common kinds of colour blindness (Okabe-Ito, then Tol's muted ones),
-// dark enough for text and bright enough for a dark page.
+// Twelve colours that are distinct for the common kinds of colour blindness (Okabe-Ito, then Tol's muted ones), dark
+// enough for text and bright enough for a dark page.
 constexpr std::array<std::string_view, 12> kPalette = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                        "#e69f00", "#56b4e9", "#aa4499", "#999933",
                                                        "#6a5acd", "#44aa99", "#b0413e", "#8c6d31"};
@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 12> kPalette = {"#0072b2", "#d55e00", "#0
 
 namespace gnuplot {
 
-// The label of a bar stands above it with its value at the right, so that long names need no margin.
+// A bar's label stands above it, and its value to the right, so that long names need no margin.
 std::string bars_script(const Figure& figure, const BarPlot& plot) {
   Canvas canvas;
   canvas.left = 16;
@@ -90,7 +90,7 @@ std::string heat_script(const Figure& figure, const HeatMap& plot) {
       canvas.top + canvas.bottom + (plot.y_names.size() > 8 ? 26 : 44) * static_cast<double>(plot.y_names.size());
   std::string script = begin(figure, canvas);
   set_text(script, plot.y_label, canvas.at(14, canvas.top - 12), kInkColor, 1);
-  double furthest = 0.1;  // of the neutral value, in the logarithm
+  double furthest = 0.1;  // from the neutral value, in the logarithm
   for (const auto& row : plot.values) {
     for (double value : row) {
       if (value > 0) furthest = std::max(furthest, std::abs(std::log2(value / plot.neutral)));

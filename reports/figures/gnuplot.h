@@ -1,5 +1,4 @@
-// Writes figures as gnuplot scripts with their data beside them and runs gnuplot, an external program, on
-// them.
+// Writes figures as gnuplot scripts with their data beside them, and runs the external program gnuplot on them.
 #pragma once
 
 #include <filesystem>
@@ -17,16 +16,16 @@ std::string gnuplot_script(const Figure& figure);
 
 struct DrawnFigure {
   const Figure* figure;
-  std::filesystem::path svg, pdf;  // empty when it could not be drawn
+  std::filesystem::path svg, pdf;  // empty if drawing failed
 };
 
 struct Gnuplot {
   std::string program = "gnuplot";  // found on PATH
-  int seconds = 60;                 // that one drawing may take
+  int seconds = 60;                 // limit for one drawing
 };
 
-// Writes ID.dat and ID.gp of every figure into `directory` and runs gnuplot there. Without the program, and once a
-// drawing has taken too long, the files are still written and `warnings` gets one sentence.
+// Writes ID.dat and ID.gp of every figure into `directory` and runs gnuplot there. Without the program, or after a
+// drawing that took too long, it only writes the files and adds a sentence to `warnings`.
 std::vector<DrawnFigure> draw(const std::vector<Figure>& figures, const std::filesystem::path& directory,
                               const Gnuplot& gnuplot, std::vector<std::string>& warnings);
 

@@ -10,8 +10,7 @@
 
 namespace ecmv::reports::gnuplot {
 
-// gnuplot runs what stands in back quotes, even within double quotes; a newline would end a comment, and a text ends
-// at a NUL.
+// gnuplot runs text in back quotes, even within double quotes; a newline would end a comment, and a NUL ends a text.
 std::string harmless(const std::string& text) {
   std::string line = one_line(text);
   std::replace(line.begin(), line.end(), '`', '\'');
@@ -49,8 +48,8 @@ double place(const PlotAxis& axis, double value) {
 
 namespace {
 
-// Ticks whose texts would run into the one before stay without text. `room` is how far a text of so many pixels reaches
-// along the axis, `length` the axis.
+// A tick whose text would run into the one before gets no text. room() is the extent of a text of that many pixels
+// along the axis, `length` that of the axis.
 std::string ticks_text(const PlotAxis& axis, double length, double (*room)(const std::string&)) {
   std::string list;
   double end = -INFINITY;

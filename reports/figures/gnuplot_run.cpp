@@ -1,5 +1,5 @@
-// Data files of figures, and the running of gnuplot on them: an external program, so that its absence costs
-// figures and nothing else.
+// Data files of figures, and runs of gnuplot on them. gnuplot is an external program, so its absence costs only
+// figures.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -46,7 +46,7 @@ struct DataWriter {
         const auto& values = plot.bars[i].parts;
         const double from = std::accumulate(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(part), 0.0,
                                             [](double sum, double value) { return sum + std::max(value, 0.0); });
-        const double start = values[part] < 0 ? 0 : from;  // negative parts hang to the left of zero
+        const double start = values[part] < 0 ? 0 : from;  // negative parts extend to the left of zero
         const double y = static_cast<double>(i);
         const std::string color = color_text(parts == 1 ? plot.bars[i].color : static_cast<int>(part));
         text += fmt::format("{} {} {} {} {} {} {} # {}\n", start + values[part] / 2, y, start, from + values[part],
@@ -97,7 +97,7 @@ std::int64_t milliseconds_now() {
   return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-// Becomes the program, in `directory`, in a group of its own, with both outputs going to `pipe`.
+// Executes the program in `directory`, in a process group of its own, with both outputs going to `pipe`.
 [[noreturn]] void become(const char* directory, char* const* words, int pipe) {
   ::setpgid(0, 0);
   const int nothing = ::open("/dev/null", O_RDONLY);
@@ -107,7 +107,7 @@ std::int64_t milliseconds_now() {
   ::_exit(127);
 }
 
-// Runs a program and keeps the beginning of what it prints. One that takes too long is ended with all that it started.
+// Runs a program and keeps the beginning of its output. If it takes too long, it is killed with all that it started.
 Ended run(const std::string& directory, std::vector<std::string> words, int seconds) {
   constexpr std::size_t kKept = 4096;
   std::vector<char*> arguments;
@@ -130,13 +130,13 @@ Ended run(const std::string& directory, std::vector<std::string> words, int seco
     if (ready <= 0) continue;
     const ssize_t got = ::read(ends[0], buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;  // the last that could write has ended
+    if (got <= 0) break;  // the last writer has ended
     ended.output.append(buffer.data(),
                         std::min<std::size_t>(static_cast<std::size_t>(got), kKept - ended.output.size()));
   }
   ::close(ends[0]);
   if (child < 0) return ended;
-  // A program that has closed its outputs may go on; it gets the rest of its time.
+  // A program that has closed its outputs may still run; it gets the rest of its time.
   while (ended.in_time && ::waitpid(child, &ended.status, WNOHANG) == 0) {
     ended.in_time = milliseconds_now() < deadline;
     ::poll(nullptr, 0, 10);
@@ -158,7 +158,7 @@ std::vector<DrawnFigure> draw(const std::vector<Figure>& figures, const std::fil
   std::filesystem::create_directories(directory);
   const std::string& program = gnuplot.program;
   bool can_draw = can_run(program);
-  // It is run in another folder.
+  // The program runs in another folder.
   const std::string from_there =
       program.find('/') == std::string::npos ? program : std::filesystem::absolute(program).string();
   if (!can_draw && !figures.empty()) {

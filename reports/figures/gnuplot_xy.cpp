@@ -11,7 +11,7 @@
 namespace ecmv::reports::gnuplot {
 namespace {
 
-constexpr std::array<int, 6> kFilledPoints = {7, 5, 9, 11, 13, 15};  // the hollow ones are one less
+constexpr std::array<int, 6> kFilledPoints = {7, 5, 9, 11, 13, 15};  // hollow ones are one less
 
 // Pixels of a point of the plot.
 struct Pixel {
@@ -23,7 +23,7 @@ Pixel pixel(const Canvas& canvas, const XyPlot& plot, double x, double y) {
           canvas.top + (1 - place(plot.y, y)) * canvas.plot_height()};
 }
 
-// Everything that labels should keep clear of.
+// Everything that labels must keep clear of.
 Occupied drawn_things(const Canvas& canvas, const XyPlot& plot) {
   Occupied occupied({canvas.left, canvas.top, canvas.width - 4, canvas.height - canvas.bottom});
   for (const Series& series : plot.series) {
@@ -47,7 +47,7 @@ Occupied drawn_things(const Canvas& canvas, const XyPlot& plot) {
   return occupied;
 }
 
-// The straight lines with their labels, each where it covers least.
+// Straight lines with their labels, each placed where it covers least.
 void add_guides(std::string& script, const Canvas& canvas, const XyPlot& plot, Occupied& occupied) {
   for (const Guide& guide : plot.vertical) {
     script += fmt::format(
@@ -86,7 +86,7 @@ void add_guides(std::string& script, const Canvas& canvas, const XyPlot& plot, O
   }
 }
 
-// Letters beside their points; one that had to go far has a line to its point.
+// Letters beside their points; a letter far from its point gets a line to it.
 void add_letters(std::string& script, const Canvas& canvas, const XyPlot& plot, Occupied& occupied) {
   constexpr std::array<std::pair<double, double>, 8> kDirections = {
       {{-0.7, -0.7}, {0, -1}, {0.7, -0.7}, {-1, 0}, {1, 0}, {-0.7, 0.7}, {0, 1}, {0.7, 0.7}}};
@@ -119,7 +119,7 @@ int point_type(const Series& series) {
 
 // An entry of the legend or a note below it, with its place: x, and the line.
 struct LegendEntry {
-  const Series* series = nullptr;  // none: a note
+  const Series* series = nullptr;  // null: a note
   std::string label, detail;
   double x = 0, line = 0;
   bool alone = false;  // on its line
@@ -127,7 +127,7 @@ struct LegendEntry {
 
 constexpr double kLegendLine = 18;
 
-// From left to right, then the next line; the series first, the fastest on top as in the plot.
+// Places entries from left to right, then on the next line; series come first, the fastest on top as in the plot.
 std::vector<LegendEntry> legend_of(const XyPlot& plot, const Canvas& canvas, double& lines, bool with_details = true) {
   std::vector<LegendEntry> entries;
   for (const Series& series : plot.series)
@@ -167,7 +167,7 @@ std::vector<LegendEntry> legend_of(const XyPlot& plot, const Canvas& canvas, dou
     after_series = entry.series != nullptr, after_alone = entry.alone;
   }
   if (!entries.empty()) ++lines;
-  constexpr double kMostLines = 4;  // details are worth
+  constexpr double kMostLines = 4;  // for details
   return with_details && lines > kMostLines ? legend_of(plot, canvas, lines, false) : entries;
 }
 
@@ -201,7 +201,7 @@ std::string xy_script(const Figure& figure, const XyPlot& plot) {
   double widest = 0;
   for (const Tick& tick : plot.y.ticks) widest = std::max(widest, text_width(tick.text, kBase));
   canvas.left = std::clamp(widest + 16, 34.0, 120.0);
-  canvas.top = heading_height(figure, canvas) + 22;  // and the name of the y axis
+  canvas.top = heading_height(figure, canvas) + 22;  // plus the name of the y axis
   double lines = 0, names = 0, widths = 0;
   const std::vector<LegendEntry> legend = legend_of(plot, canvas, lines);
   for (const Tick& tick : plot.x.ticks) {

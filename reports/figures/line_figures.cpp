@@ -1,6 +1,5 @@
-// Figures of lines over a parameter: throughput over size, speed over batch, speed-up over sigma and shape, and
-// whatever
-// --x --y --series --facet ask for.
+// Figures of lines over a parameter: throughput over size, speed over batch, speed-up over sigma and shape, and those
+// that --x --y --series --facet ask for.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +40,7 @@ void set_ranges(XyPlot& plot, bool exact_x_ticks) {
   choose_ticks(plot.x, x_min, x_max);
   choose_ticks(plot.y, y_min, y_max);
   if (!exact_x_ticks) return;
-  plot.x.ticks.clear();  // the values that were measured are the ones worth reading
+  plot.x.ticks.clear();  // the measured values make the best ticks
   double last = -INFINITY;
   for (double x : xs) {
     const double at = plot.x.log ? std::log(x / plot.x.min) / std::log(plot.x.max / plot.x.min)
@@ -74,7 +73,7 @@ std::vector<Figure> FigureMaker::xy(const XySpec& spec) const {
     for (const auto& [name, cases] : by_series) {
       const Cases chosen =
           best_at_each(cases, spec.y, [&](const CaseRecord& r) { return fmt::format("{}", number(r, spec.x)); });
-      // The baseline's speed-up over itself is the guide at 1.
+      // The guide at 1 is the baseline's speed-up over itself.
       if (chosen.empty() || (spec.y == "speedup_vs_raw" && contexts_.is_baseline(*chosen.front()))) continue;
       const CaseRecord& first = *chosen.front();
       const int series_color = spec.series == "codec" ? color(first) : next_color++;

@@ -1,4 +1,4 @@
-// Overlaps of rectangles; a figure has some hundreds.
+// Overlaps of rectangles. A figure has some hundreds of them.
 #include "reports/figures/placement.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Where a text of a figure can stand: rectangles that are taken, and the choice of the place that covers least of them.
+// Finds places for a figure's texts: it keeps the occupied rectangles and chooses the place that covers least of them.
 // In pixels, x to the right and y downwards.
 #pragma once
 
@@ -11,9 +11,9 @@ struct Box {
   double left, top, right, bottom;
 };
 
-// An estimate that is right within a tenth for sans-serif fonts.
+// An estimate, right within a tenth for sans-serif fonts.
 double text_width(const std::string& text, double font_size);
-// Lines of at most that width, parted at blanks.
+// Lines of at most that width, broken at blanks.
 std::vector<std::string> wrapped(const std::string& text, double font_size, double width);
 
 class Occupied {
@@ -21,10 +21,9 @@ class Occupied {
   explicit Occupied(Box within) : within_(within) {}
   void add(const Box& box) { boxes_.push_back(box); }
   void add_line(double x0, double y0, double x1, double y1);
-  // The area that is taken already, and what lies outside counts double.
+  // The occupied area under a box; area outside the canvas counts double.
   double overlap(const Box& box) const;
-  // Takes the first of the places, which are in order of preference, that covers nothing, else the one that covers
-  // least.
+  // Places are in order of preference. Takes the first that covers nothing, else the one that covers least.
   std::size_t take(const std::vector<Box>& places);
 
  private:

@@ -97,7 +97,7 @@ std::vector<Figure> FigureMaker::roofline() const {
       series.points.push_back(point);
       const double fraction = number(*record, "bandwidth_fraction");
       if (series.detail.empty() || fraction > series.points.front().low) {
-        series.points.front().low = fraction;  // the best so far, removed below
+        series.points.front().low = fraction;  // the best so far; removed below
         series.detail = fmt::format("up to {:.2g} % of its roof", 100 * fraction);
       }
     }

@@ -18,7 +18,7 @@ std::string quantiser_and_codec(const CaseRecord& r) {
   return quantiser.empty() ? codec_label(r) : quantiser + " · " + codec_label(r);
 }
 
-// No code of independent Gaussian weights has fewer bits than this at that distance.
+// At a given distance every code of independent Gaussian weights needs at least these bits.
 Series gaussian_bound(const PlotAxis& bits, double most_decibels) {
   const double first = std::max(bits.min, 0.0), last = std::min(bits.max, most_decibels / kDecibelsOfBit);
   return {"Gaussian bound",
@@ -29,8 +29,8 @@ Series gaussian_bound(const PlotAxis& bits, double most_decibels) {
           {{first, first * kDecibelsOfBit}, {last, last * kDecibelsOfBit}}};
 }
 
-// The case with the fewest bits for each codec, quantiser and distance: settings that do not suit a quantiser take
-// many.
+// The case with the fewest bits for each codec, quantiser and distance, since settings that do not suit a quantiser
+// need many.
 std::vector<const CaseRecord*> smallest_of_each(const std::vector<const CaseRecord*>& cases) {
   std::map<std::string, const CaseRecord*> smallest;
   for (const CaseRecord* record : cases) {

@@ -1,4 +1,4 @@
-// From verdicts to English. The numbers come from metrics.h and compare.h; nothing is computed here.
+// Turns verdicts into English. The numbers come from metrics.h and compare.h; nothing is computed here.
 #include "reports/tables/answer.h"
 
 #include <fmt/format.h>
@@ -19,14 +19,15 @@
 namespace ecmv::reports {
 namespace {
 
-// Cases of the same work. Sorted fastest first, sizes smallest first, as sorted_cases gives them.
+// Cases of the same work, the fastest first, sizes smallest first, as sorted_cases orders them.
 struct Competition {
   std::vector<const CaseRecord*> others;
   const CaseRecord* baseline = nullptr;  // the best case of an uncompressed codec
 
   const CaseRecord& first() const { return others.empty() ? *baseline : *others.front(); }
   bool is_size() const { return first().kernel.op == "size"; }
-  // Who stores least without loss, or with it where all lose something; a baseline counts like the others.
+  // The smallest lossless case, or the smallest of all if every case loses something; a baseline counts like the
+  // others.
   const CaseRecord& smallest() const {
     const CaseRecord* best = nullptr;
     for (const CaseRecord* record : others)
@@ -35,7 +36,7 @@ struct Competition {
     const bool raw_is_smaller = baseline != nullptr && baseline->size.stored_bytes < best->size.stored_bytes;
     return raw_is_smaller ? *baseline : *best;
   }
-  // The best other case; none where there is nothing to compare.
+  // The best other case; nullopt if there is none.
   std::optional<Comparison> comparison() const {
     if (others.empty() || baseline == nullptr || is_size()) return std::nullopt;
     return compare_cases(*baseline, *others.front());
@@ -70,7 +71,7 @@ std::string with_bits(const CaseRecord& r) {
          loss;
 }
 
-// The ratio of the medians, as tables show it; the interval is the samples'.
+// The ratio of the medians, as tables show it, with the interval of the samples.
 std::string times(const Comparison& found) {
   const Metric& speed = find_metric("elements_per_s");
   return fixed_text(speed.value(*found.other, {}) / speed.value(*found.base, {}), 2) + " times";
@@ -112,7 +113,7 @@ std::string sentence_of(const Competition& competition) {
   }
 }
 
-// "X stores the fewest bits ...", where nothing was timed. `chosen` is one of the competitions.
+// "X stores the fewest bits ...", if nothing was timed. `chosen` is one of the competitions.
 std::string sentence_of_sizes(const std::vector<Competition>& competitions, const Competition& chosen) {
   const CaseRecord& least = chosen.smallest();
   const std::string loss = is_exact(least) && !has_distortion(least) ? " without loss" : "";
@@ -129,7 +130,7 @@ std::string sentence_of_sizes(const std::vector<Competition>& competitions, cons
                      detail);
 }
 
-// The case with the fewest bits that beats the baseline, where it is not the fastest.
+// The case with the fewest bits that beats the baseline, if it is not the fastest.
 std::string smallest_winner(const Competition& competition) {
   if (competition.baseline == nullptr || competition.is_size()) return "";
   const CaseRecord* smallest = nullptr;
@@ -143,7 +144,7 @@ std::string smallest_winner(const Competition& competition) {
                      times(found), interval(found), with_bits(*smallest));
 }
 
-// How all competitions with a baseline came out.
+// The results of all competitions with a baseline.
 std::string tally(const std::vector<Competition>& competitions) {
   int faster = 0, level = 0, slower = 0, unsure = 0;
   for (const Competition& competition : competitions) {
@@ -168,7 +169,7 @@ std::string tally(const std::vector<Competition>& competitions) {
   return text + ".";
 }
 
-// The least comes first.
+// A sort key: the least comes first.
 auto importance(const Competition& competition) {
   const CaseRecord& r = competition.first();
   const int op = r.kernel.op == "size" ? 2 : r.kernel.op == "decode" ? 1 : 0;

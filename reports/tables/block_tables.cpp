@@ -1,4 +1,4 @@
-// Pooling of counted blocks over types and workloads.
+// Pools counted blocks over types and workloads.
 #include "reports/tables/block_tables.h"
 
 #include <fmt/format.h>
@@ -14,10 +14,10 @@
 namespace ecmv::reports {
 namespace {
 
-// The memory of the MPC paper: three links of 26.6 GB/s in place of 637.5 GB/s.
+// The memory of the MPC paper: three links of 26.6 GB/s instead of 637.5 GB/s.
 constexpr double kFullBandwidth = 637.5e9, kLinkBandwidth = kFullBandwidth / 8;
 
-// "stored" is no rule of a codec: payload, tables and index, the whole bytes.
+// "stored" is not a codec's rule; it means the whole bytes of payload, tables and index.
 constexpr const char* kStoredKey = "stored";
 
 struct Sum {
@@ -41,7 +41,7 @@ struct Entry {
 struct Sheet {
   std::vector<Entry> entries;
 
-  // Sums by codec of those entries that fit.
+  // Sums by codec over the entries that fit.
   template <class Fits>
   std::map<std::string, Sum> pooled(Fits fits) const {
     std::map<std::string, Sum> sums;
@@ -62,11 +62,10 @@ std::string workload_of(const CaseRecord& record) {
   return name.empty() ? field_text(record, "data") : name;
 }
 
-// A workload is unseen where its data says so; parts that test are of seen ones.
+// A workload is unseen if its data says so; test parts belong to seen ones.
 std::string group_of(const std::string& part) { return part == "test" ? "seen" : part; }
 
-// Codecs by their ids and by those settings in which the records of a codec differ. The block size has a table of its
-// own.
+// Names codecs by their ids and the settings in which a codec's records differ. The block size has a table of its own.
 class CodecNames {
  public:
   explicit CodecNames(const std::vector<const CaseRecord*>& records) {
@@ -85,7 +84,7 @@ class CodecNames {
   std::map<std::string, std::map<std::string, std::set<std::string>>> values_;  // codec -> setting -> values
 };
 
-// Records that count: of the same case only the last.
+// Records that count: the last one of each case.
 std::vector<const CaseRecord*> counted_cases(const RecordSet& records) {
   std::vector<const CaseRecord*> out;
   std::set<std::string> keys;

@@ -1,5 +1,5 @@
-// Tables and figures of memory compression, from the records of cases that counted blocks. The only tables that
-// average: every mean stands in a row of its own that names it, below the rows that it is made of.
+// Tables and figures of memory compression, from the records of cases that counted blocks. Only these tables average:
+// every mean has a row of its own that names it, below the rows from which it is made.
 #pragma once
 
 #include <vector>
@@ -19,7 +19,7 @@ namespace ecmv::reports {
 //    and not.
 std::vector<Table> block_tables(const RecordSet& records);
 
-// Workloads x codecs, a map of the ratios in the table of the accounting `stream`, for each block size.
+// Workloads x codecs for each block size: a map of the ratios in the table of the accounting `stream`.
 std::vector<Figure> block_figures(const RecordSet& records);
 
 }  // namespace ecmv::reports

@@ -1,5 +1,5 @@
-// Every case with everything that is known of it, for pandas and the like: a row a case, a column a variable, plain
-// values without units, signs or labels, nothing where nothing is known.
+// Every case with all of its values, for pandas and the like: a row a case, a column a variable, plain values without
+// units, signs or labels, and empty cells for unknown values.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -20,14 +20,14 @@ struct FlatColumn {
   Cell (*cell)(const CaseRecord&);
 };
 
-// Ten digits: what comes after them is noise of the arithmetic.
+// Ten digits: further ones are noise of the arithmetic.
 Cell plain(double number) {
   return std::isfinite(number) ? number_cell(std::strtod(fmt::format("{:.10g}", number).c_str(), nullptr), "") : Cell{};
 }
 
 Cell truth(bool value) { return text_cell(value ? "true" : "false"); }
 
-// 0 means that there is none.
+// 0 means none.
 Cell positive(std::int64_t count) { return count > 0 ? count_cell(count) : Cell{}; }
 
 constexpr FlatColumn kColumns[] = {

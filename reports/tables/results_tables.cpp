@@ -1,5 +1,5 @@
-// The tables of verified cases: which columns there are, which rows, and how they are grouped. A reader compares codecs
-// on the same data, so the rows of one matrix stand together below its name, with the numbers before the kernels.
+// Tables of verified cases: their columns, rows and groups. A reader compares codecs on the same data, so the rows of
+// one matrix stand together below its name, with the numbers before the kernels.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ double value(const char* metric, const CaseRecord& record, const Context& contex
   return find_metric(metric).value(record, context);
 }
 
-// Three digits and more, whatever the size.
+// At least three digits, whatever the size.
 int digits_of(double number) { return number < 10 ? 3 : number < 100 ? 2 : number < 1000 ? 1 : 0; }
 
 Cell scaled(double value, double unit, int digits) { return number_cell(value, fixed_text(value / unit, digits)); }
@@ -107,12 +107,12 @@ struct ResultColumn {
   Column column;
   bool in_short;  // also in the table of fastest kernels
   Cell (*cell)(const CaseRecord&, const Context&);
-  // The tables that have it. gpus: any case on a GPU; batches: ops with tokens; steps: op step.
-  // lossy are those with a case whose numbers are not the source's.
+  // The tables that have the column. gpus: any case on a GPU; batches: ops with tokens; steps: op step; lossy: with a
+  // case whose numbers are not the source's.
   enum class In { all, timed, sizes, gpus, batches, steps, lossy } in = In::all;
 };
 
-// A column that shows a metric of that id as it is.
+// A column that shows the metric of that id unchanged.
 template <const char* metric, int digits>
 ResultColumn plain(const char* name, const char* unit, bool in_short, ResultColumn::In in = ResultColumn::In::all) {
   return {{metric, name, unit, Align::right}, in_short, number<metric, digits>, in};
@@ -192,7 +192,7 @@ const std::vector<ResultColumn>& result_columns() {
   return columns;
 }
 
-// What a table holds one of: an op and a cache class. Sorts products before decoding before sizes, and streamed before
+// There is a table for each op and cache class. Sorts products before decoding before sizes, and streamed before
 // resident.
 using TableKey = std::tuple<int, std::string, bool, std::string>;
 
@@ -223,13 +223,13 @@ std::string group_heading(const CaseRecord& r) {
   return heading;
 }
 
-// One table while its rows are collected, each below its group's heading.
+// A table under construction, with each row below its group's heading.
 struct Collected {
-  std::vector<std::string> order;  // headings as they first appear
+  std::vector<std::string> order;  // headings in order of appearance
   std::map<std::string, std::vector<const CaseRecord*>> groups;
 };
 
-// Those without a value in any row; whether there was a baseline is worth a column in any case.
+// Drops columns without any value; whether there was a baseline is always worth a column.
 void drop_empty_columns(Table& table) {
   for (std::size_t i = table.columns.size(); i-- > 0;) {
     const auto is_empty = [&](const std::vector<Cell>& row) { return value_text(row[i]).empty(); };
@@ -289,7 +289,7 @@ Table table_of(const TableKey& key, const Collected& collected, const Contexts& 
 std::vector<Table> tables_of(const RecordSet& records, const Contexts& contexts, const Choice& choice) {
   std::map<TableKey, Collected> tables;
   std::set<std::string> seen;
-  for (const CaseRecord* record : sorted_cases(records)) {  // the fastest first
+  for (const CaseRecord* record : sorted_cases(records)) {  // by speed
     if (record->status != Status::ok) continue;
     if (choice.fastest && !seen.insert(competitors(*record)).second) continue;
     Collected& table = tables[table_key(*record)];

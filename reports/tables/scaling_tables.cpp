@@ -1,4 +1,4 @@
-// Tables of strong and weak scaling: what a product gains that several ranks or devices share.
+// Tables of strong and weak scaling: the gain of a product that several ranks or devices share.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,13 +18,13 @@ bool is_shareable(const CaseRecord& r) {
   return r.status == Status::ok && r.kernel.op != "size" && r.kernel.op != "decode" && !std::isnan(r.time.median_s);
 }
 
-// What runs in one rank as in several; its data stand beside it.
+// The name of what one rank and several have in common; the data stand beside it.
 std::string worker_of(const CaseRecord& r) {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}", r.run, r.kernel.backend, codec_label(r), r.kernel.simd_target, r.kernel.op,
                      r.kernel.batch, r.kernel.activations);
 }
 
-// Threads of CPUs, devices of GPUs: what several ranks have more of than one.
+// The units that several ranks have more of: threads of CPUs, devices of GPUs.
 double units_of(const CaseRecord& r) {
   return static_cast<double>(r.ranks.count * (r.kernel.compute_units > 0 ? 1 : r.kernel.threads));
 }
@@ -34,7 +34,7 @@ const CaseRecord*& faster(const CaseRecord*& known, const CaseRecord& r) {
   return known;
 }
 
-// By what ranks share a product: how many, the engine, the split.
+// How ranks share a product: their number, the engine, the split.
 struct Sharing {
   std::int64_t ranks = 1;
   std::string engine = {}, split = {};
@@ -43,10 +43,10 @@ struct Sharing {
 Sharing sharing_of(const CaseRecord& r) {
   return r.ranks.count == 1 ? Sharing{} : Sharing{r.ranks.count, r.ranks.engine, r.ranks.split};
 }
-// The fastest case of each, of one codec on the same data.
+// The fastest case for each way, of one codec on the same data.
 using ByRanks = std::map<Sharing, const CaseRecord*>;
 
-// Groups with shared products, by their data; all in the order of sorted_cases.
+// Groups with shared products, by data, in the order of sorted_cases.
 std::vector<std::pair<std::string, std::vector<ByRanks>>> by_data(const RecordSet& records) {
   std::vector<std::pair<std::string, std::vector<ByRanks>>> all;
   std::map<std::string, std::size_t> places;                           // of headings
@@ -69,7 +69,7 @@ std::vector<std::pair<std::string, std::vector<ByRanks>>> by_data(const RecordSe
 
 Cell in_units(double value, double unit, int digits) { return number_cell(value, fixed_text(value / unit, digits)); }
 
-// "" where parts are rows.
+// "" if the parts are rows.
 std::string in_pairs(const CaseRecord& r) { return r.ranks.split == "pairs" ? ", in pairs" : ""; }
 
 std::string ranks_text(const CaseRecord& r) {
@@ -78,10 +78,10 @@ std::string ranks_text(const CaseRecord& r) {
                      r.ranks.engine.empty() ? "" : " by " + r.ranks.engine, in_pairs(r));
 }
 
-// What both parts of a pass take on `devices`, by what one and two took.
+// Predicts both parts of a pass on `devices` from their times on one and two.
 struct Model {
-  double fixed_s = kUnknown, shared_s = kUnknown;  // the product: the same on any number; divided among them
-  double exchange_s = kUnknown;                    // added to it by two
+  double fixed_s = kUnknown, shared_s = kUnknown;  // the product: constant; divided among the devices
+  double exchange_s = kUnknown;                    // added to it by two devices
   bool in_turn = false;                            // parts go round from device to device, not to all at once
   double pass_s(double devices) const {
     return fixed_s + shared_s / devices + exchange_s * (in_turn ? devices - 1 : 1);

@@ -1,4 +1,4 @@
-// Decoding steps by kind of layer: what each kind stores and takes, and by which codec and kernel.
+// Decoding steps by kind of layer: each kind's bytes and time, and its codec and kernel.
 #include <fmt/format.h>
 
 #include <set>

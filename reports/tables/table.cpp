@@ -1,4 +1,4 @@
-// The renderers of Table. Widths count code points, which is right for the signs that we use (σ, ×, –, µ).
+// The renderers of Table. Widths count code points, which is right for the signs in use (σ, ×, –, µ).
 #include "reports/tables/table.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ std::string markdown_escaped(const std::string& text) {
   return escaped;
 }
 
-// Spreadsheets compute what begins like this, also from a file.
+// Spreadsheets evaluate cells that begin like this, even from a file.
 bool is_formula(const Cell& cell) {
   const auto* text = std::get_if<std::string>(&cell.value);
   return text != nullptr && !text->empty() &&

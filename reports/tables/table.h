@@ -1,5 +1,5 @@
-// A small table: columns with units, cells that carry the text for people and the value for machines.
-// Renderers for Markdown, CSV (values, not texts) and the terminal; LaTeX is in latex.h, HTML in html.h.
+// A small table: columns with units, and cells with the text for people and the value for machines. It renders as
+// Markdown, CSV (values, not texts) and terminal text; LaTeX is in latex.h, HTML in html.h.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace ecmv::reports {
 struct Column {
   std::string id;    // snake_case, ends in its unit: the CSV heading
   std::string name;  // heading for people
-  std::string unit;  // of the texts, "" when there is none
+  std::string unit;  // of the texts, "" if there is none
   enum class Align { left, right } align = Align::left;
 };
 
@@ -28,8 +28,8 @@ Cell text_cell(std::string text);
 Cell count_cell(std::int64_t count);
 // `value` is the raw number, `text` its rounded form; a NaN shows as "–" and is an empty CSV field.
 Cell number_cell(double value, std::string text);
-// "4.34 ± 0.05" in multiples of `unit`: the larger of the two distances to the ends of the interval, which the note
-// tells exactly; without an interval only the number.
+// "4.34 ± 0.05" in multiples of `unit`: ± is the larger distance to the ends of the interval, and the note has both.
+// Without an interval only the number.
 struct Ends {
   double low, high;
 };
@@ -41,13 +41,13 @@ struct Table {
   std::string caption;  // sentences, may be empty
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows;  // each as long as columns
-  // Rows that belong together have a heading before the first of them; none: the rows are one group.
+  // Rows that belong together have a heading before the first of them. Without headings the rows are one group.
   struct Group {
     std::size_t first_row;
     std::string heading;
   };
   std::vector<Group> groups = {};
-  // The heading that stands before this row, or nullptr.
+  // The heading before this row, or nullptr.
   const std::string* heading_before(std::size_t row) const;
 };
 

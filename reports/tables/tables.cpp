@@ -1,4 +1,4 @@
-// Tables beside the results: what failed, what was refused, what was covered, and the flat table of every case.
+// Tables beside the results: failures, refusals, coverage, and the flat table of every case.
 #include "reports/tables/tables.h"
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ std::vector<const CaseRecord*> sorted_cases(const RecordSet& records) {
   const auto key = [](const CaseRecord& r) {
     const double speed = find_metric("elements_per_s").value(r, {});
     const double sigma = std::isnan(r.data.sigma) ? -1 : r.data.sigma;
-    // Who loses something comes after those who do not; what was not timed goes by size.
+    // Lossy cases come after lossless ones; untimed cases are sorted by size.
     const double bits = std::isnan(r.size.bits_per_element) ? 0 : r.size.bits_per_element;
     return std::tuple(r.data.source, sigma, elements_of(r), field_text(r, "data"), r.kernel.batch, r.kernel.activations,
                       !is_exact(r), std::isnan(speed) ? 0 : -speed, r.kernel.op == "size" ? bits : 0);

@@ -1,4 +1,4 @@
-// Claims about what tells a core that keeps its speed from one that does not.
+// Claims about telling cores that keep their speed from cores that do not.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A folder that looks like / to whom it is given.
+// A folder that stands in for /.
 struct FakeRoot {
   fs::path path = fs::temp_directory_path() / ("ecmv_core_speed_" + std::to_string(getpid()));
   FakeRoot() { fs::remove_all(path); }
@@ -33,7 +33,7 @@ struct FakeRoot {
   }
 };
 
-// A watch that is given these readings, one after the other.
+// A watch that gets these readings, one after the other.
 CoreWatch watch_of(std::deque<CoreReading> readings) {
   return CoreWatch([readings]() mutable {
     const CoreReading next = readings.front();
@@ -46,7 +46,7 @@ CoreReading reading(double dependent_s, double independent_s, std::optional<int6
   return {dependent_s, independent_s, NAN, throttled};
 }
 
-// The other threads of this thread's core, of which it may use one; -1: none.
+// Another thread of this thread's core that this process may use; -1: none.
 int sibling_of(int core) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return -1;
@@ -123,7 +123,7 @@ TEST_CASE("cores that become faster are as unsteady as those that become slower:
   const CoreState faster = watch.look();
   CHECK_FALSE(faster.steady());
   CHECK(faster.clock_share == 2);
-  // The clock farther from the one at the start counts.
+  // The clock farther from the start counts.
   CHECK(worse_of(faster, {.clock_share = 0.6}).clock_share == 2);
   CHECK(worse_of(faster, {.clock_share = 0.4}).clock_share == 0.4);
 }
@@ -155,8 +155,8 @@ TEST_CASE("a reading has the time of both loops") {
   CHECK(found.independent_s > 0);
 }
 
-// Both threads of one core, a reading on one and a busy loop on the other. Where they are not to be had, nothing of it
-// can be tried: virtual machines often see cores of one thread each.
+// Puts a reading and a busy loop on the two threads of one core. It is skipped without such a core: virtual machines
+// often see cores of one thread each.
 TEST_CASE("a busy sibling makes the loop of independent operations slower") {
   const int core = sched_getcpu(), sibling = sibling_of(core);
   if (sibling < 0) SKIP("no core here shows two threads");

@@ -1,4 +1,4 @@
-// Claims about the threads of timed passes: all of them run, once each, and wait for each other, however many they are.
+// Claims about the threads of timed passes: however many there are, each runs once and waits for the others.
 #include <catch2/catch_test_macros.hpp>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// How much memory is left, from files made here as Linux writes them.
+// Claims about the memory left, on files that the test writes as Linux does.
 #include "backends/cpu/memory_limits.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// What an AMD device's files say, from files made here as the kernel driver writes them.
+// Claims about an AMD device's files, which the test writes as the kernel driver does.
 #include "backends/hip/sysfs.h"
 
 #include <stdlib.h>

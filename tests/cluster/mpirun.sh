@@ -1,5 +1,5 @@
 #!/bin/bash
-# The line for mpirun of experiments/cluster/README.md, where mpirun is installed.
+# Runs the mpirun line of experiments/cluster/README.md, if mpirun is installed.
 #   mpirun.sh ECMV CLUSTER_FOLDER     exit status 77: skipped, with the reason
 set -u
 ecmv=$1

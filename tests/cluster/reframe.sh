@@ -1,5 +1,5 @@
 #!/bin/bash
-# The test for ReFrame runs a small sweep on this machine, where ReFrame is installed.
+# Runs a small sweep by the ReFrame test on this machine, if ReFrame is installed.
 #   reframe.sh ECMV CLUSTER_FOLDER     exit status 77: skipped, with the reason
 set -u
 ecmv=$1 folder=$2

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The script for job arrays runs under a real Slurm: a controller and a daemon on this machine, with munge and ports of
-# their own, gone at the end. An array of three tasks leaves the same cases as one run.
+# Runs the script for job arrays under a real Slurm: a controller and a daemon on this machine, with their own munge and
+# ports, removed at the end. An array of three tasks must give the same cases as one run.
 #   slurm.sh ECMV CLUSTER_FOLDER     exit status 77: skipped, with the reason
 set -u
 ecmv=$1 template=$2/sweep.sbatch
@@ -99,7 +99,7 @@ head -n 1 slurm-*.txt
 [ "$(ls out/sweep/records.*-of-3.jsonl | wc -l)" -eq 3 ] || fail "there are not three record files"
 [ "$(keys out/sweep/records.*-of-3.jsonl)" = "$(keys whole.jsonl)" ] || fail "the tasks did not run each case once"
 
-# One task again, alone: it is told how many there were, and finds nothing left to do.
+# One task again, alone: it is told the number of tasks, and finds nothing left to do.
 ECMV=$ecmv ECMV_SHARDS=3 sbatch --wait --array=1 --time=5 "$template" sweep.yaml --profile >again.txt 2>&1 ||
   fail "the task that was submitted again ended with $?"
 [ "$(keys out/sweep/records.*-of-3.jsonl | uniq)" = "$(keys whole.jsonl)" ] || fail "the task again ran other cases"

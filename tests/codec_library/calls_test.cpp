@@ -1,4 +1,4 @@
-// Calls: what a library's functions return is checked each time, and its sentences arrive.
+// Calls: the results of a library's functions are checked each time, and its sentences reach the user.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -74,7 +74,7 @@ TEST_CASE("what encode stores is checked, and its sentences arrive") {
     INFO(wrong.variant);
     const tests::Variant variant(wrong.variant);
     CHECK_THROWS_MATCHES(encoded(entry), std::runtime_error, MessageMatches(ContainsSubstring(wrong.sentence)));
-    // An estimate is no place for an exception.
+    // Estimating a size must not throw.
     CHECK_NOTHROW(entry.codec->max_stored_bytes({24, 40}, codecs::default_settings(*entry.codec)));
   }
 }

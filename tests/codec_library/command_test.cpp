@@ -119,7 +119,7 @@ TEST_CASE("a crash in a loaded codec is told with the function's name") {
     INFO(wrong.variant);
     const int code = verify_variant(ecmv, wrong.variant);
     INFO(ecmv.err);
-    if (tests::kSanitized) {  // the sanitizer's own report stands instead
+    if (tests::kSanitized) {  // the sanitizer's own report replaces ours
       CHECK(code != 0);
       continue;
     }
@@ -165,7 +165,7 @@ TEST_CASE("an interruption names the call that does not end") {
 
 TEST_CASE("damaged streams: what goes wrong is told and counted") {
   tests::Command ecmv;
-  // An encoder that fails leaves no stream to damage: a failed case, and the summary stands.
+  // An encoder that fails leaves no stream to damage: the case fails, and the summary is printed.
   CHECK(verify_variant(ecmv, "encode_error", true) == 5);
   CHECK_THAT(ecmv.out, ContainsSubstring("FAILED damaged streams variant_codec") &&
                            ContainsSubstring("could not encode: The encoder gave up.") &&
@@ -213,7 +213,7 @@ TEST_CASE("records of a loaded codec name its file, and reports mark it") {
     CHECK(record.size.index_bytes == 2 * (8 + 1) * 8);
     CHECK(record.size.stored_bytes < 2 * 64 * 64);
   }
-  // Nothing is loaded for these; the records say it all.
+  // These commands load nothing; the records have all they need.
   CHECK(ecmv({"report", "r.jsonl", "-o", "rep"}) == 0);
   for (const char* file : {"rep/report.html", "rep/results.md"})
     CHECK_THAT(tests::text_of(ecmv.folder / file),
@@ -222,7 +222,7 @@ TEST_CASE("records of a loaded codec name its file, and reports mark it") {
              ContainsSubstring("example\\_\\allowbreak{}codec\\textdagger{}"));
   CHECK(ecmv({"compare", "r.jsonl", "r.jsonl"}) == 0);
   CHECK_THAT(ecmv.out, ContainsSubstring("example_codec†"));
-  // The config is that of a run, and the command that goes on names the library.
+  // The config is that of a run, and the command to resume it names the library.
   CHECK(ecmv(small_run({"--resume"})) == 0);
   CHECK_THAT(ecmv.err, ContainsSubstring("2 done before"));
 }
@@ -236,7 +236,7 @@ TEST_CASE("without the library its codec is not there") {
 TEST_CASE("new-codec writes a folder outside the tree that builds with the package and passes verification") {
   tests::Command ecmv;
   CHECK(ecmv({"new-codec", "my_codec", "--out-of-tree", "here/mine"}) == 0);
-  // What it says to type can be typed.
+  // The command that it suggests works.
   const std::string program = fs::path(ECMV_BINARY).parent_path().string();
   CHECK_THAT(ecmv.err, ContainsSubstring("In " + (fs::canonical(ecmv.folder) / "here/mine").string()) &&
                            ContainsSubstring("export PATH='" + program + "':$PATH") &&

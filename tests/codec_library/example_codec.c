@@ -126,8 +126,7 @@ static const char* encode(const ecmv_matrix* matrix, const int64_t* settings, ec
   /* The stream's memory is the program's. NULL means that it has refused and knows why. */
   uint8_t* model = output->add_section(output, "model", ECMV_TABLE, MODEL_BYTES, 0);
   uint8_t* index = output->add_section(output, "blocks", ECMV_INDEX, (blocks + 1) * OFFSET_BYTES, 0);
-  /* How long the codes get is known when they are written, so the section is as long as they can be and cut afterwards.
-   */
+  /* The codes' length is known only after encoding, so the section is as long as they can be and is cut afterwards. */
   uint8_t* codes = output->add_section(output, "codes", ECMV_PAYLOAD, (9 * rows * cols + 7) / 8 + blocks, 0);
   if (model == NULL || index == NULL || codes == NULL) return "There is no room for the sections.";
 
@@ -154,7 +153,7 @@ static const char* encode(const ecmv_matrix* matrix, const int64_t* settings, ec
 
 /* ----------------------------------------------------------------------------------- the reference decoder, checked */
 
-/* The bytes may be damaged in any way, so nothing is believed: not the number of sections, not their lengths, not a
+/* The bytes may be damaged in any way, so nothing is trusted: not the number of sections, not their lengths, not a
  * single code. */
 static const char* decode(const ecmv_compressed* matrix, void* out, int64_t out_bytes) {
   if (matrix->section_count != SECTIONS) return "A stream of example_codec has three sections.";
@@ -196,7 +195,7 @@ static const char* decode(const ecmv_compressed* matrix, void* out, int64_t out_
 
 /* ---------------------------------------------------------------------------------------------------------- kernels */
 
-/* Kernels see only streams that decode() has read without a complaint, so they check no code; but they stay within the
+/* Kernels only see streams that decode() has read without a complaint, so they check no code, but they stay within the
  * sections. */
 typedef struct {
   const uint8_t *next, *end;
@@ -269,7 +268,7 @@ static reader reader_at(const ecmv_call* call) {
   return r;
 }
 
-/* Blocks end at a byte: what is left of the last one in the window goes. */
+/* Blocks end at a byte, so the rest of the last byte in the window is dropped. */
 static void end_row(reader* r, const ecmv_call* call, int64_t row) {
   if ((row + 1) % call->matrix->settings[SETTING_BLOCK_ROWS] == 0) skip(r, r->bits % 8);
 }
@@ -287,7 +286,7 @@ static const char* decode_rows(const ecmv_call* call, const ecmv_decode_args* ar
   return NULL;
 }
 
-/* Fused: an element is multiplied as soon as it is decoded and never stored. */
+/* Fused: an element is multiplied as soon as it is decoded, and never stored. */
 static const char* multiply(const ecmv_call* call, const ecmv_matvec_args* args) {
   const parameters* p = call->parameters;
   reader r = reader_at(call);

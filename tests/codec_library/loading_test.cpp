@@ -1,5 +1,5 @@
-// Loading: what a codec from a shared object is in the registry, and that whatever is wrong with a library ends with a
-// sentence that says so.
+// Loading: how a codec from a shared object appears in the registry, and that every defect of a library ends with a
+// sentence about it.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -45,7 +45,7 @@ TEST_CASE("a loaded codec stands behind the built-in ones with its file, setting
   CHECK(entry.kernels("scalar")[2].policies[0].name == "default");
   CHECK(entry.kernels("simd").size() == 1);
   CHECK(entry.kernels("cuda").empty());
-  // Again, by another name of the same file: it is loaded already.
+  // The same file by another name: it is loaded already.
   const size_t after = codecs::all_codecs().size();
   CHECK(after <= before + 2);  // the example and the variants
   codecs::load_codec_library(
@@ -180,7 +180,7 @@ TEST_CASE("ECMV_CODEC_PATH names files and folders, and verbs without codecs do 
   CHECK_THAT(command.out, ContainsSubstring("example_codec (loaded)") && ContainsSubstring("variant_codec (loaded)") &&
                               ContainsSubstring("libraries/b.so"));
   CHECK(command.err.empty());
-  // The same file by both ways is loaded once.
+  // A file found in both ways is loaded once.
   CHECK(command({"list", "codecs", "--codec-library", "libraries/b.so"}) == 0);
   command.environment["ECMV_CODEC_PATH"] = "nowhere.so";
   CHECK(command({"list", "codecs"}) == 2);

@@ -1,4 +1,4 @@
-// Claims about texts that come from a codec library, before anything is known about it.
+// Claims about texts from a codec library that has not been checked yet.
 #include <catch2/catch_test_macros.hpp>
 
 #include <string>

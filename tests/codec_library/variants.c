@@ -1,5 +1,5 @@
 /* A library that does one thing wrong, chosen by the environment: ECMV_TEST_VARIANT is read when the library is loaded.
- * Without it, a correct codec that stores the bytes of the matrix as they are. */
+ * Without it, a correct codec that stores the bytes of the matrix unchanged. */
 #define _POSIX_C_SOURCE 200809L
 #include <ecmv_codec.h>
 
@@ -13,12 +13,12 @@ static int is(const char* variant) {
   return chosen != NULL && strcmp(chosen, variant) == 0;
 }
 
-/* Something that runs for ever, which a compiler cannot prove. */
+/* Runs for ever, which a compiler cannot prove. */
 static void hang(void) {
   for (;;) sleep(1);
 }
 
-/* More of the stack than a thread has. */
+/* Uses more of the stack than a thread has. */
 static int overrun(volatile int depth) {
   volatile char room[1 << 16];
   room[0] = (char)depth;
@@ -64,7 +64,7 @@ static const char* encode(const ecmv_matrix* matrix, const int64_t* settings, ec
   if (is("section_twice")) output->add_section(output, "elements", ECMV_TABLE, 0, 0);
   if (is("shrink_too_early")) output->shrink_last_section(output, 0);
   uint8_t* elements = output->add_section(output, "elements", ECMV_PAYLOAD, bytes, 0);
-  if (elements == NULL) return NULL; /* the program knows why, whatever is returned */
+  if (elements == NULL) return NULL; /* the program knows the reason, whatever is returned */
   if (bytes > 0) memcpy(elements, matrix->elements, (size_t)bytes);
   if (is("past_the_end")) elements[bytes] = 1;
   if (is("grow")) output->shrink_last_section(output, bytes + 1);
@@ -165,7 +165,7 @@ static const char* multiply(const ecmv_call* call, const ecmv_matvec_args* args)
 
 /* ----------------------------------------------------------------------------------------------------------- tables */
 
-/* Structs of a newer header: the same and one field more. */
+/* Structs of a newer header: the same with one more field. */
 typedef struct {
   ecmv_setting known;
   uint64_t more;

@@ -1,4 +1,4 @@
-// What every codec promises, checked for every codec of the registry, with its default settings on all test matrices
+// The promises of every codec, checked for every codec of the registry, with its default settings on all test matrices
 // and with every other setting on a few.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -206,7 +206,7 @@ TEST_CASE("cut and flipped bytes throw or return, never more") {
       survives(damaged);
     }
   }
-  // Cutting a whole half away cannot go unnoticed everywhere.
+  // Cutting off a whole half cannot go unnoticed everywhere.
   CHECK((cut_tries == 0 || cut_threw > 0));
   backends::CompressedMatrix missing = whole;
   missing.sections.pop_back();

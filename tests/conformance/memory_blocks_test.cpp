@@ -1,6 +1,5 @@
-// The claim that the models of mpc are worth their training: on memory images that trained nothing its blocks are,
-// pooled, the smallest of all codecs of memory blocks. Tables that a codec trains on the very matrix and stores with it
-// are counted.
+// The models of mpc are worth their training: on memory images that trained nothing its pooled blocks are the smallest
+// of all codecs of memory blocks. Tables that a codec trains on the same matrix and stores with it are counted.
 #include <catch2/catch_test_macros.hpp>
 
 #include <map>
@@ -13,7 +12,7 @@ using namespace ecmv;
 
 namespace {
 
-// Bits of the blocks by codec id, with what a codec stores beside them in a table; "" are the original bits.
+// Bits of the blocks by codec id, with the codec's stored tables; "" has the original bits.
 std::map<std::string, int64_t> pooled_bits(bool seen) {
   std::map<std::string, int64_t> bits;
   for (const datasets::Workload& workload : datasets::all_workloads()) {

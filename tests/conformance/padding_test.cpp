@@ -1,19 +1,19 @@
-// Padding is stated. Sizes say how many of the stored bytes are filler that carries nothing; here damage finds such
-// bytes in the payload, and the codec must have declared at least as many.
+// Padding is declared. Sizes say how many of the stored bytes are filler that carries nothing. Damage finds such bytes
+// in the payload here, and the codec must have declared at least as many.
 //
 // A byte of the payload is
-//   idle   if it may be anything: changed in several ways it leaves the decoded matrix as it was. Fillers that nobody
-//          looks at, padding of lanes and lines, the fields of columns that do not exist.
+//   idle   if it may be anything: changed in several ways, it leaves the decoded matrix unchanged. Examples are fillers
+//          that nobody reads, padding of lanes and lines, and the fields of columns that do not exist.
 //   fixed  if it may be nothing else: every change is refused. That alone says little, since a codec that checks where
 //          its coders end refuses every change of what they read. But the bytes that coders read look like noise, so
-//          kFillerRun or more fixed zeros in a row are filler that the decoder insists on, but for
-//          one at each end, which may be equal by chance. Streams of libraries have tables inside, which are no noise:
-//          there only idle bytes count.
-// What the two find is a lower bound, and sound for any codec: bits that share a byte with others that count, symbols
-// that fill up the last step of interleaved coders, and insisted filler scattered in shorter pieces may go unnoticed.
-// Tables, indices and scales are not looked at: entries that this matrix does not use are no padding.
+//          kFillerRun or more fixed zeros in a row are filler that the decoder insists on, except for one at each end,
+//          which may be zero by chance. Streams of libraries have tables inside, which are no noise: there only idle
+//          bytes count.
+// The count is a lower bound, and sound for any codec. It may miss bits that share a byte with others that count,
+// symbols that fill up the last step of interleaved coders, and insisted filler scattered in shorter pieces. Tables,
+// indices and scales are not tested: entries that this matrix does not use are no padding.
 //
-// Too much may not be declared either: there must be as many bits whose change leaves the matrix as it was, or is
+// A codec may not declare too much either: there must be as many bits whose change leaves the matrix unchanged, or is
 // refused.
 #include <array>
 #include <catch2/catch_test_macros.hpp>
@@ -55,14 +55,14 @@ class Probe {
     return bytes;
   }
 
-  // Bytes that are padding for certain; of long sections those of both ends.
+  // The bytes that are certainly padding; of long sections only both ends are tested.
   int64_t padding_bytes() {
     int64_t found = 0;
     const auto probe = [&](std::span<std::byte> bytes) {
       for (size_t begin = 0, end = 0; begin < bytes.size(); begin = end) {  // bytes that are all the same
         while (end < bytes.size() && bytes[end] == bytes[begin]) ++end;
-        // Zeros: a run of other bytes that allows no change may be a code, such as Rice's ones for elements that are
-        // all 0.
+        // Only zeros count: a run of other bytes that allows no change may be a code, such as Rice's ones for elements
+        // that are all 0.
         const bool noise = end - begin < kFillerRun || bytes[begin] != std::byte{0} || !codec_.portable_bytes;
         size_t fixed = 0;
         for (size_t at = begin; at < end; ++at) {
@@ -82,12 +82,12 @@ class Probe {
     return found;
   }
 
-  // How many bits there may be whose change does not give another matrix: about kSamples bits are tried, and kSampling
-  // of all is added for what chance may have missed.
+  // The most bits whose change may leave the matrix unchanged. About kSamples bits are tried, and kSampling of all is
+  // added for those that chance may have missed.
   int64_t most_bits_without_effect() {
     int64_t bits = 0, without = 0;
     for_each_payload([&](std::span<std::byte> bytes) { bits += 8 * static_cast<int64_t>(bytes.size()); });
-    const int64_t distance = std::max<int64_t>(1, bits / kSamples);  // in the mean
+    const int64_t distance = std::max<int64_t>(1, bits / kSamples);  // on average
     tests::Random random{1};
     int64_t next = 0, begin = 0;
     for_each_payload([&](std::span<std::byte> bytes) {
@@ -120,7 +120,7 @@ class Probe {
     return result;
   }
 
-  // What every one of the changes does; nothing if they differ, or if the first is refused and that says nothing.
+  // The common effect of all changes; nullopt if they differ, or if the first is refused and that says nothing.
   std::optional<Change> change_of_byte(std::byte& byte, bool refusal_is_nothing) {
     constexpr std::array kFlips = {std::byte{0xff}, std::byte{0x01}, std::byte{0x80}, std::byte{0x5a}};
     const Change first = change(byte, kFlips[0]);
@@ -150,8 +150,8 @@ Padding padding_of(const codecs::CodecEntry& entry, const datasets::Matrix& matr
   return padding;
 }
 
-// Small, because every byte is decoded several times over; of shapes that lanes, tiles and strips do not divide, and of
-// those that the strictest layouts accept.
+// Small, because every byte is decoded several times: shapes that lanes, tiles and strips do not divide, and shapes
+// that the strictest layouts accept.
 std::vector<datasets::Matrix> matrices() {
   return {tests::gaussian_matrix({20, 101}, 4),
           tests::bf16_matrix({20, 51}),
@@ -185,18 +185,18 @@ TEST_CASE("every codec states its padding") {
   CHECK(accepted > 0);
 }
 
-// ---- codecs that do not tell the truth, each of which must be caught ----
+// ---- codecs that lie about padding, each of which must be caught ----
 
 namespace {
 
 constexpr int64_t kPiece = 64;
 
-// The elements as they are, `filler` zeros after every piece of them.
+// Stores the elements unchanged, with `filler` zeros after every piece of them.
 struct Filled {
   int64_t filler = 0;    // bytes after every kPiece elements
   int64_t declared = 0;  // bytes in all
   bool insists = false;  // decode() refuses filler that is not zero
-  bool checks = false;   // decode() refuses any change, as a codec does that checks where its coders end
+  bool checks = false;   // decode() refuses any change, like a codec that checks where its coders end
 };
 
 codecs::Codec filled_codec(const Filled& filled) {
@@ -247,7 +247,7 @@ TEST_CASE("a codec that is silent about its padding, or boasts of it, is caught"
       CHECK_FALSE(stated({16, insists ? 8 * (16 - int64_t{kEqualByChance}) - 1 : 8 * 16 - 1, insists, checks}));
       CHECK_FALSE(stated({8, 0, insists, checks}));
       if (!insists) CHECK_FALSE(stated({1, 7, insists, checks}));
-      // Where every change is refused nothing shows that a byte counts.
+      // If every change is refused, nothing shows that a byte counts.
       if (!checks) CHECK_FALSE(stated({16, 2 * 8 * 16, insists, checks}));
     }
 }

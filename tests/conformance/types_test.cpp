@@ -1,5 +1,5 @@
-// The element type of a stream is what its container says. Decoders that know one type do not look at it, so the door
-// for streams from elsewhere does (codecs/read_stream.h), by asking the codec about a matrix without elements.
+// The element type of a stream comes from its container. Decoders that know one type do not check it.
+// codecs/read_stream.h, the door for foreign streams, does so by asking the codec about a matrix without elements.
 #include <catch2/catch_test_macros.hpp>
 
 #include "codecs/read_stream.h"

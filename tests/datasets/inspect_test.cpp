@@ -166,7 +166,7 @@ TEST_CASE("kinds of layers are summed up by type, with means over elements and n
   CHECK(kinds[0].kind == "q");
   CHECK(kinds[0].tensors == 2);
   CHECK(kinds[0].elements == 16);
-  CHECK(kinds[0].entropy_bits.value() == 0);  // pooled it would be a bit
+  CHECK(kinds[0].entropy_bits.value() == 0);  // pooled it would be one bit
   CHECK(kinds[0].minimum_bytes == 0);
   CHECK(kinds[1].kind == "up");
   CHECK(kinds[1].entropy_bits.value() == 2);

@@ -1,4 +1,4 @@
-// Claims about what names of tensors say.
+// Claims about the kinds of layers that names of tensors tell.
 #include <catch2/catch_test_macros.hpp>
 
 #include "datasets/layers/layer_kind.h"

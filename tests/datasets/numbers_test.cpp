@@ -43,7 +43,7 @@ TEST_CASE("every bf16 is its own nearest bf16, and what lies between goes to the
     if (std::isinf(value) || (bits & 0x7FFF) == 0x7F7F) continue;
     const double next = bf16_value(uint16_t(bits + 1)), middle = (value + next) / 2;
     if (nearest_bf16(middle) != bits + (bits & 1)) FAIL(bits);
-    // One part in 2^50 beside the middle, which a float cannot tell from it.
+    // One part in 2^50 beside the middle, which a float cannot distinguish from it.
     if (nearest_bf16(middle + (value - next) * 0x1p-30) != bits) FAIL(bits);
     if (nearest_bf16(middle + (next - value) * 0x1p-30) != bits + 1) FAIL(bits);
   }

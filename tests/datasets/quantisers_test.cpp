@@ -1,5 +1,5 @@
-// Claims about quantisers: which elements and scales they make, how far their numbers lie from the weights, and what
-// they refuse.
+// Claims about quantisers: their elements and scales, the distance of their numbers from the weights, and their
+// refusals.
 #include <algorithm>
 #include <bit>
 #include <catch2/generators/catch_generators.hpp>

@@ -1,5 +1,5 @@
-// The emulator is tested to catch: divergent collectives, accesses outside buffers and shared memory, missing barriers;
-// and to compute what devices do, on waves of 32 and of 64.
+// The emulator must catch divergent collectives, accesses outside buffers and shared memory, and missing barriers; and
+// it must compute the results of devices, on waves of 32 and of 64.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -74,7 +74,7 @@ ECMV_GPU_KERNEL void reversal_without_barrier(gpu::Pointer<int32_t> out) {
   out[gpu::thread_index()] = shared[gpu::thread_index() ^ 1];
 }
 
-// What the thread of the same number in the cluster's other block has stored.
+// Reads the value stored by the thread of the same number in the cluster's other block.
 ECMV_GPU_KERNEL void swaps_with_neighbour(gpu::Pointer<int32_t> out, int barriers) {
   const gpu::Pointer<gpu::uint4> own = gpu::cast<gpu::uint4>(gpu::shared_memory()) + gpu::thread_index();
   const auto block = static_cast<uint32_t>(gpu::block_index());
@@ -116,7 +116,8 @@ ECMV_GPU_KERNEL void reads_misaligned(gpu::Pointer<const int32_t> numbers) {
   (void)(*gpu::cast<const int32_t>(gpu::cast<const std::byte>(numbers) + 2) == 0);
 }
 
-// Stages two groups of 16 bytes a lane; reads the first after a wait for it, the second after a wait only if told.
+// Stages two groups of 16 bytes a lane. Reads the first after a wait for it, and the second after a wait only if told
+// to.
 ECMV_GPU_KERNEL void staged(gpu::Pointer<const int32_t> from, gpu::Pointer<int32_t> to, int wait_for_second) {
   const int at = 16 * gpu::thread_index(), second = 16 * gpu::block_size();
   const gpu::Pointer<const std::byte> global = gpu::cast<const std::byte>(from);
@@ -133,7 +134,7 @@ ECMV_GPU_KERNEL void staged(gpu::Pointer<const int32_t> from, gpu::Pointer<int32
   to[gpu::block_size() + gpu::thread_index()] = shared[second / 4 + gpu::thread_index()];
 }
 
-// In every layer each block puts words of its own, a sum over all words of the layer before, and each thread polls
+// In every layer each block puts words of its own, each a sum over all words of the layer before, and each thread polls
 // words of all blocks.
 ECMV_GPU_KERNEL void sums_of_sums(gpu::Exchange exchange, int layers, gpu::Pointer<int32_t> out) {
   const gpu::Pointer<uint32_t> sum = gpu::cast<uint32_t>(gpu::shared_memory());
@@ -169,8 +170,8 @@ struct ExchangeMemory {
   gpu::Exchange exchange;
 };
 
-// The first lane copies two rows in bulk, one phase each through one place; everybody reads both, the second before its
-// wait if told.
+// The first lane copies two rows in bulk, one phase each through one place. Everybody reads both, the second before its
+// wait if told to.
 ECMV_GPU_KERNEL void staged_in_bulk(gpu::Pointer<const int32_t> from, gpu::Pointer<int32_t> to, int wait_for_second) {
   const gpu::Arrival arrival(gpu::shared_memory());
   const gpu::Pointer<std::byte> row = gpu::shared_memory() + 16;
@@ -189,8 +190,8 @@ ECMV_GPU_KERNEL void staged_in_bulk(gpu::Pointer<const int32_t> from, gpu::Point
   }
 }
 
-// A fault unwinds fibers, whose stacks AddressSanitizer does not know: it reports errors that are none, here and in
-// later tests.
+// A fault unwinds fibers whose stacks AddressSanitizer does not know, so it reports false errors, here and in later
+// tests.
 void skip_under_address_sanitizer() {
 #if defined(__SANITIZE_ADDRESS__)
   SKIP("AddressSanitizer does not follow exceptions on fibers.");

@@ -1,5 +1,4 @@
-// Codecs and kernels that exist to be caught: each breaks one promise. All of them store the bytes of the matrix
-// themselves.
+// Codecs and kernels made to be caught: each breaks one promise. All of them store the bytes of the matrix unchanged.
 #pragma once
 
 #include <cstring>
@@ -49,7 +48,7 @@ inline void throw_something_else(const backends::CompressedView&, std::span<std:
   throw std::out_of_range("vector::_M_range_check");
 }
 
-// Lossy: the lowest bit of each byte goes, so decoded elements are at most 1 below the source.
+// Lossy: it drops the lowest bit of each byte, so decoded elements are at most 1 below the source.
 inline backends::CompressedMatrix store_even(datasets::MatrixView matrix, const backends::Settings& settings) {
   backends::CompressedMatrix compressed = store(matrix, settings);
   for (std::byte& byte : compressed.sections[0].bytes) byte &= std::byte{0xFE};
@@ -102,7 +101,7 @@ inline void multiply_tokens(const Stored& stored, const MatmulArgs& args, int ba
     }
 }
 
-// Each is right but for one thing.
+// Each kernel makes one mistake.
 inline void decode_beyond_the_end(const Stored& stored, const DecodeArgs& args) {
   decode(stored, args);
   if (args.rows.end == stored.shape.rows) args.out[args.rows.count() * stored.shape.cols] ^= std::byte{1};

@@ -1,6 +1,6 @@
 // Configs from anywhere, with the edits of the command line: every text is refused with sentences, or gives a list of
-// cases whose resolved config gives the same list (of names in ASCII). Lines "#-a TEXT", "#--set TEXT" and
-// "#--filter TEXT", which are comments in YAML, are the options.
+// cases whose resolved config gives the same list (for ASCII names). Lines "#-a TEXT", "#--set TEXT" and "#--filter
+// TEXT", which are comments in YAML, are the options.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -48,7 +48,7 @@ std::vector<Bytes> seeds() {
   const auto add = [&](const std::string& text) { out.emplace_back(text.begin(), text.end()); };
   for (const auto& entry : std::filesystem::directory_iterator(ECMV_SOURCE_DIR "/experiments/configs")) {
     if (entry.path().extension() != ".yaml") continue;
-    if (entry.path().stem() == "smoke") continue;  // thousands of cases, again for every change of it
+    if (entry.path().stem() == "smoke") continue;  // thousands of cases, for each of its mutations
     std::ifstream file(entry.path());
     add({std::istreambuf_iterator<char>(file), {}});
   }
@@ -72,7 +72,7 @@ void try_input(std::span<const uint8_t> input) {
   try {
     experiment = experiments::parse_experiment(text, "fuzzed.yaml", options.edits, codecs::all_codecs());
     const std::string names = names_of(experiment);
-    // The emitter writes other characters for bytes that are no UTF-8.
+    // The emitter replaces bytes that are not UTF-8.
     const bool ascii =
         std::ranges::all_of(names, [](char letter) { return static_cast<unsigned char>(letter) < 0x80; });
     try {

@@ -1,8 +1,8 @@
-// Streams from anywhere: the reference decoder takes or refuses them, and what it takes, every scalar kernel decodes
-// and multiplies alike. ECMV_FUZZ_CODEC=ID makes every input one of that codec.
+// Streams from anywhere: the reference decoder takes or refuses them, and every scalar kernel decodes and multiplies an
+// accepted stream alike. ECMV_FUZZ_CODEC=ID makes every input a stream of that codec.
 //
-// An input: 2 bytes that name the codec, 2 for each of its settings, element type (1), rows (2), columns (2), number of
-// sections (1), the length of each but the last (2), and the sections themselves.
+// An input has 2 bytes that name the codec, 2 for each of its settings, element type (1), rows (2), columns (2), number
+// of sections (1), the length of each but the last (2), and the sections themselves.
 #include <algorithm>
 
 #include "backends/pass.h"
@@ -44,7 +44,7 @@ void put(Bytes& out, size_t value, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) out.push_back(static_cast<uint8_t>(value >> 8 * i));
 }
 
-// Depends on the id alone, so that an input keeps its meaning when codecs are added.
+// Depends only on the id, so an input keeps its meaning when codecs are added.
 uint16_t number_of(std::string_view id) {
   uint32_t hash = 0;
   for (const char letter : id) hash = hash * 31 + static_cast<uint8_t>(letter);
@@ -116,7 +116,7 @@ backends::CompressedMatrix stream_of(const codecs::CodecEntry& entry, Input& inp
   return stored;
 }
 
-// What the pass leaves must be what the reference has decoded, or the product with that.
+// The pass must give the reference's elements, or the product with them.
 void run(backends::Device& device, const backends::PassPlan& plan, const datasets::Matrix& matrix,
          const std::string& who) {
   const auto pass = backends::prepare(device, plan);
@@ -167,7 +167,7 @@ void run_kernels(const codecs::CodecEntry& entry, const backends::CompressedMatr
 
 }  // namespace
 
-// For every codec, choice of settings and type, the smallest matrix that the codec takes.
+// The smallest matrix that the codec takes, for every codec, choice of settings and type.
 std::vector<Bytes> seeds() {
   std::vector<Bytes> out;
   std::vector<std::vector<datasets::Matrix>> families(4);  // each from small to large

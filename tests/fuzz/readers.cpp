@@ -1,5 +1,5 @@
-// Files from anywhere, as `ecmv inspect`, `ecmv verify FILE` and the sources that read files open them: the content
-// decides which reader takes it, and each says what is wrong or gives what it holds.
+// Files from anywhere, opened like `ecmv inspect`, `ecmv verify FILE` and the sources that read files do: the content
+// decides on the reader, which reports an error or gives the content.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -51,7 +51,7 @@ Bytes npy(const std::string& dictionary, size_t data_bytes, int version) {
 
 Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-// Tensors of every way in which elements are stored.
+// Tensors in every element format.
 Bytes gguf() {
   GgufFile file{{{"blk.0.attn_q.weight", {32, 1}, kQ8_0, q8_block(0x3C00, std::vector<int>(32, 1))},
                  {"blk.0.ffn_up.weight", {32}, kQ4_0, q4_block(little(0, 2), std::vector<int>(32, 7))},
@@ -139,7 +139,7 @@ void try_input(std::span<const uint8_t> input) {
     datasets::SourceRequest request;
     request.texts[place] = file.path();
     try {
-      (void)datasets::quantise(source.load(request), {"absmax"});  // refuses integers
+      (void)datasets::quantise(source.load(request), {"absmax"});  // it refuses integers
     } catch (const datasets::DatasetError&) {
     }
   }

@@ -1,5 +1,5 @@
-// Record files from anywhere: each line is a record, is left out, or makes the file unreadable with a reason. What was
-// read is written again and read again without a change, reported without gnuplot, and compared with itself.
+// Record files from anywhere: each line is a record, is left out, or makes the file unreadable with a reason. Records
+// that were read are written and read again without a change, reported without gnuplot, and compared with themselves.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using reports::RecordSet;
 using reports::ReportError;
 
-// One for the process; it stays behind only where an input has ended it.
+// One for the process; it remains only if an input has ended the process.
 struct Folder {
   fs::path path = fs::temp_directory_path() / ("ecmv_fuzz_records_" + std::to_string(getpid()));
   ~Folder() {
@@ -45,7 +45,7 @@ void report(const RecordSet& records) {
 
 }  // namespace
 
-// The first run, bandwidth and cases of each published file, and of those of the tests.
+// The first run, bandwidth and cases of each published file and of the tests' files.
 std::vector<Bytes> seeds() {
   std::vector<Bytes> out;
   for (const char* folder : {ECMV_SOURCE_DIR "/reports/published", ECMV_SOURCE_DIR "/tests/reports/fixtures"})

@@ -19,14 +19,14 @@ fuzz::Bytes bytes_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A copy in memory of exactly its size, so that a sanitizer sees what is read past its end.
+// Copies the input to memory of exactly its size, so that a sanitizer sees reads past its end.
 void try_copy(fuzz::Bytes input) {
   input.shrink_to_fit();
   fuzz::try_input(input);
 }
 
-// One to four changes: bytes replaced, taken out or put in, or the end cut off; a half of them among the first 64
-// bytes, where headers are.
+// Makes one to four changes: bytes replaced, removed or inserted, or the end cut off. Half of them are among the first
+// 64 bytes, where headers are.
 fuzz::Bytes damaged(fuzz::Bytes input, Random& random) {
   for (uint64_t changes = 1 + random.next() % 4; changes > 0 && !input.empty(); --changes) {
     const size_t range = random.next() % 2 == 0 ? input.size() : std::min<size_t>(input.size(), 64);
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
     for (const fs::directory_entry& entry : fs::directory_iterator(argv[1])) kept.push_back(entry.path());
   std::ranges::sort(kept);
   for (const fs::path& path : kept) {
-    std::cout << "kept input " << path.filename().string() << std::endl;  // seen before it ends the process
+    std::cout << "kept input " << path.filename().string() << std::endl;  // before the input ends the process
     try_copy(bytes_of(path));
   }
   const std::vector<fuzz::Bytes> seeds = fuzz::seeds();

@@ -1,17 +1,17 @@
 #!/bin/bash
 # Runs fuzz targets, as many at once as there are cores:
 #   tests/fuzz/run.sh BUILD SECONDS [TARGET...]      all targets, or some: decode readers config records
-# Each begins with its seeds, the inputs of tests/fuzz/kept/TARGET, and those that earlier runs kept in out/fuzz/TARGET.
-# An input that ends a target is left in out/fuzz and named, and the exit status is 1; mend the defect and move the
-# input to tests/fuzz/kept/TARGET.
+# Each begins with its seeds, the inputs of tests/fuzz/kept/TARGET, and the inputs that earlier runs kept in
+# out/fuzz/TARGET. An input that ends a target is left in out/fuzz and named, and the exit status is 1. Fix the defect
+# and move the input to tests/fuzz/kept/TARGET.
 set -u
 build=$(cd "$1" && pwd) seconds=$2
 cd "$(dirname "$0")/../.." || exit 1
 shift 2
 (($# > 0)) || set -- decode readers config records
 
-# Time and memory that one input may take, in seconds and MiB, and its bytes. Without the entropic schedule and with
-# short stacks of allocations the target `records` is four times as fast.
+# Limits of one input: time in seconds, memory in MiB, and bytes. Without the entropic schedule and with short stacks of
+# allocations the target `records` is four times as fast.
 options=(-timeout=10 -rss_limit_mb=2048 -max_len=65536 -entropic=0 -print_final_stats=1 -verbosity=0)
 export OMP_NUM_THREADS=1 ASAN_OPTIONS=quarantine_size_mb=16:malloc_context_size=4:${ASAN_OPTIONS-}
 

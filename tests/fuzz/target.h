@@ -1,6 +1,6 @@
-// A fuzz target: what is tried with an input, and the inputs to start from. Every target is linked twice: with
-// libFuzzer, which searches (libfuzzer.cpp, `make fuzz`), and with a driver for all compilers, which repeats what was
-// found (replay.cpp, ctest).
+// A fuzz target: a test of an input, and the inputs to start from. Every target is linked twice: with libFuzzer, which
+// searches (libfuzzer.cpp, `make fuzz`), and with a driver for all compilers, which repeats the findings (replay.cpp,
+// ctest).
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ using Bytes = std::vector<uint8_t>;
 
 std::vector<Bytes> seeds();
 
-// Whatever the bytes are, it returns. What is expected of damaged input is caught inside; anything else that is thrown
-// ends the process, as a sanitizer does, and so does broken().
+// Returns for all bytes. It catches the errors expected of damaged input; any other exception ends the process, as a
+// sanitizer does, and so does broken().
 void try_input(std::span<const uint8_t> input);
 
 // A claim that an input has disproved.

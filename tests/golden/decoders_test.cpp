@@ -1,5 +1,5 @@
-// The README of a codec that has a decoder in decoders/ specifies its format completely: the decoder is Python written
-// from that text alone, and here it decodes the golden streams and streams of all tested settings.
+// The README of a codec with a decoder in decoders/ specifies its format completely. The decoder is Python written from
+// that text alone; here it decodes the golden streams and streams of all tested settings.
 #include <stdlib.h>
 #include <sys/wait.h>
 

@@ -1,5 +1,5 @@
-// Golden streams decode forever, and the encoder of the current version still writes them. New ones are written by
-// `write_golden CODEC`, which refuses to overwrite a version.
+// Golden streams decode forever, and the encoder of the current version still writes them. `write_golden CODEC` writes
+// new ones and refuses to overwrite a version.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Streams of codecs that look for a library or a device at run time decode only where these are, so that none are kept.
+// Codecs that need a library or a device at run time have no golden streams, which could only be decoded there.
 const codecs::CodecEntry& each_codec() {
   std::vector<const codecs::CodecEntry*> kept;
   for (const codecs::CodecEntry& entry : codecs::all_codecs())

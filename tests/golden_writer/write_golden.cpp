@@ -1,6 +1,5 @@
 // write_golden CODEC...: freezes the streams of the current format version of these codecs (all without arguments). For
-// a version that is there already it only adds streams of matrices that are not: a changed byte needs a new version
-// number.
+// an existing version it only adds streams of new matrices: a changed byte needs a new version number.
 #include <fstream>
 #include <iostream>
 

@@ -1,15 +1,17 @@
-// Not a test: a small program that verifies and times GPU kernels with nothing but the codecs and the plugins, for
-// machines that lack the libraries of the command `ecmv`, and for quick rounds while a kernel is written.
-//   gpu_check [--backend cuda] [--codec ID]... [--variant NAME] [--op matvec|matmul|decode] [--batch 1,16] [--type
-//   i8|bf16] [--d 4096,16384]
-//     [--sigma 4] [--layers 10] [--set name=value]... [--passes 30] [--plain]
-// Prints, for every matvec kernel with every policy: elements a second (MAC/s) of the chain's median pass, its part of
-// the read bandwidth measured here, bits an element. Every layer's accumulators are compared first (of kernels that run
-// whole chains also those of each layer in a launch of its own). With --op decode: the same of decode kernels, whose
-// last layer is compared. With --op matmul: float products of that many tokens, of int8 or bf16 elements (normal
-// numbers of sigma 0.02, rounded), each layer held to the kernel's bound; "error" is the largest as a part of it, rates
-// count elements x tokens. With --passes 0 it only compares, for tools that slow a device down: timing gigabytes of
-// reads takes compute-sanitizer's racecheck hours, the kernels seconds. Exit status 1 if anything was wrong.
+// Not a test: a small program that verifies and times GPU kernels with only the codecs and the plugins, for machines
+// that lack the libraries of the command `ecmv`, and for quick rounds while a kernel is written.
+//   gpu_check [--backend cuda] [--codec ID]... [--variant NAME] [--op matvec|matmul|decode] [--batch 1,16]
+//     [--type i8|bf16] [--d 4096,16384] [--sigma 4] [--layers 10] [--set name=value]... [--passes 30] [--plain]
+// For every matvec kernel with every policy it prints elements a second (MAC/s) of the chain's median pass, its share
+// of the read bandwidth measured here, and bits an element. First it compares every layer's accumulators; for kernels
+// that run whole chains, also with each layer in a launch of its own.
+// --op decode does the same for decode kernels and compares the last layer.
+// --op matmul runs float products of --batch tokens with int8 or bf16 elements (normal numbers of sigma 0.02, rounded)
+// and checks each layer against the kernel's bound; "error" is the largest error relative to it, and rates count
+// elements x tokens.
+// --passes 0 only compares, for tools that slow a device down: compute-sanitizer's racecheck takes hours to time
+// gigabytes of reads, but seconds for the kernels.
+// Exit status 1 if anything was wrong.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -144,16 +146,16 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// What of a codec is the same for all of its kernels.
+// Facts of a codec that its kernels share.
 struct Encoded {
   std::string id;
   std::vector<const backends::UploadedMatrix*> layers;
   double bits = 0, bandwidth = 0;
-  const std::vector<datasets::Matrix>* decoded = nullptr;      // what decode kernels must give
+  const std::vector<datasets::Matrix>* decoded = nullptr;      // expected of decode kernels
   const std::vector<backends::ExactProduct>* exact = nullptr;  // matmul
 };
 
-// The first layer whose result is wrong, in words; `used`: the largest error as a part of its bound.
+// The first layer with a wrong result, in words. `used`: the largest error relative to its bound.
 std::string wrong_layer(backends::Pass& pass, const Chain& chain, const Encoded& encoded, backends::Op op,
                         double& used) {
   if (op == backends::Op::decode && !std::ranges::equal(pass.decoded(), encoded.decoded->back().view().i8()))
@@ -218,7 +220,7 @@ bool run_kernel(backends::Device& device, const backends::Kernel& kernel, const 
   char right[32] = "exact";
   if (matmul) std::snprintf(right, sizeof(right), "right, error %.2g", used);
   const char* verdict = wrong.empty() ? right : wrong.c_str();
-  if (device.info().emulated || options.passes == 0) {  // no time means anything
+  if (device.info().emulated || options.passes == 0) {  // times mean nothing
     std::printf("%6.3f bits  %s\n", encoded.bits, verdict);
     return wrong.empty();
   }
@@ -275,7 +277,7 @@ bool run_codec(backends::Device& device, const codecs::CodecEntry& entry, const 
   bool right = true;
   for (const backends::Kernel& kernel : entry.kernels(options.backend)) {
     if (kernel.group_cols != 0) continue;  // elements have no scales here
-    // A decode kernel that is named is also measured as the first half of a product.
+    // A decode kernel chosen by name is also measured as the first half of a product.
     const bool chosen = options.variant.empty() ? kernel.op == options.op
                                                 : kernel.variant == options.variant &&
                                                       (kernel.op == options.op || kernel.op == backends::Op::decode);

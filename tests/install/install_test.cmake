@@ -28,7 +28,7 @@ file(MAKE_DIRECTORY ${work}/moved/to)
 run("The installation (of a whole build?)" ${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/installed)
 file(RENAME ${work}/installed ${prefix})
 
-# What there is, and where.
+# The installed files and their places.
 file(GLOB_RECURSE installed RELATIVE ${prefix} ${prefix}/*)
 set(lib "")
 foreach(file IN LISTS installed)
@@ -49,7 +49,7 @@ foreach(file IN LISTS installed)
     message(FATAL_ERROR "${file} is installed, and belongs to a dependency.")
   endif()
 endforeach()
-# The package names nothing but what it installs.
+# The package names only files that it installs.
 file(GLOB package ${prefix}/${lib}/cmake/ecmv/*.cmake)
 foreach(file IN LISTS package)
   file(READ ${file} text)
@@ -60,7 +60,7 @@ foreach(file IN LISTS package)
     endif()
   endforeach()
 endforeach()
-# The library shows the functions of its header and nothing else.
+# The library exports only the functions of its header.
 file(STRINGS ${prefix}/include/ecmv/ecmv.h lines REGEX "^ECMV_API ")
 set(declared "")
 foreach(line IN LISTS lines)
@@ -92,7 +92,7 @@ if("${lib}/ecmv/libecmv_emulator.so" IN_LIST installed)
   need_output("emulator [^\n]* yes" "The command does not find the plugin of the emulator.")
 endif()
 
-# build(NAME ARGUMENTS...): the project in ${work}/NAME, against what is installed.
+# build(NAME ARGUMENTS...): builds the project in ${work}/NAME against the installed files.
 function(build name)
   run("The configure step of ${name}" ${CMAKE_COMMAND} -S ${work}/${name} -B ${work}/${name}-build
       -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Release ${OPTIONS} ${ARGN})

@@ -1,6 +1,5 @@
-// What a binding may leave in memory (the rule at the head of backends/kernel.h), held against every kernel and policy
-// of every codec on everything that can run it; and against kernels that break the rule on purpose, each of which must
-// be caught.
+// Holds every kernel and policy of every codec, on every device that can run it, to the rule for bindings (the head of
+// backends/kernel.h). Kernels that break the rule on purpose must be caught.
 #include <malloc.h>
 
 #include <algorithm>
@@ -36,7 +35,7 @@ int64_t heap_bytes() {
 #endif
 }
 
-// Memory for bindings that was allocated before anything is counted.
+// Memory for bindings, allocated before anything is counted.
 class CountedPlace final : public backends::Place {
  public:
   static constexpr int64_t kBytes = int64_t{1} << 20;
@@ -66,7 +65,7 @@ class CountedPlace final : public backends::Place {
   int64_t described_ = 0, zeroed_ = 0, limit_ = 0;
 };
 
-// Two matrices with other tables, so that what one binding leaves where another one looks gives wrong results.
+// Two matrices with different tables: if one binding finds the other's leftovers, results are wrong.
 struct Pair {
   std::vector<datasets::Matrix> matrices;
   std::vector<backends::CompressedMatrix> compressed;
@@ -84,7 +83,7 @@ std::string heap_violation(backends::Device& device, const backends::Kernel& ker
     place.begin(1);
     return kernel.bind(policy, {&layer, 1}, 1, place);
   };
-  // What is made once, at the first binding of each matrix, may stay.
+  // Memory allocated once, at the first binding of each matrix, may stay.
   for (int i = 0; i < 3; ++i)
     for (const auto& uploaded : uploads) (void)bind(*uploaded);
   const int64_t before = heap_bytes();
@@ -93,12 +92,12 @@ std::string heap_violation(backends::Device& device, const backends::Kernel& ker
   return left >= kBindings * 16 ? "A binding leaves " + std::to_string(left / kBindings) + " bytes on the heap." : "";
 }
 
-// Tokens of the first and of the second binding of a matmul: a body that looks up its batch, or what was planned for
-// it, where the other binding left its own, multiplies too few tokens.
+// Tokens of the first and of the second binding of a matmul. A body that looks up its batch, or its plan, where the
+// other binding left its own multiplies too few tokens.
 constexpr std::array<int, 2> kBatches = {3, 1};
 
-// Results while both bindings are alive, with scratch and exchanged words wiped before each run; "" if they are right.
-// Float products are held to be the same every time: an enqueue starts what was bound, whatever ran between.
+// Runs both bindings while both are alive, and wipes scratch and exchanged words before each run; "" if results are
+// right. Float products must be the same every time, since an enqueue starts what was bound, whatever ran between.
 std::string result_violation(backends::Device& device, const backends::Kernel& kernel, const backends::Policy& policy,
                              const Pair& pair, std::span<const std::unique_ptr<backends::UploadedMatrix>> uploads) {
   std::vector<std::unique_ptr<backends::Pass>> passes;
@@ -217,7 +216,7 @@ Table identity() {
   for (int i = 0; i < 256; ++i) table[static_cast<size_t>(i)] = static_cast<int8_t>(i);
   return table;
 }
-// Belongs to one matrix: whoever decodes another one by it is wrong.
+// The table belongs to one matrix; decoding another one with it gives wrong elements.
 Table table_of(const backends::CompressedView& matrix) {
   Table table = identity();
   table[0] = static_cast<int8_t>(matrix.sections[0].bytes[0]);
@@ -260,7 +259,7 @@ BoundKernel table_in_zeroed_memory(const backends::Policy&, Layers layers, int, 
 BoundKernel table_in_the_scratch(const backends::Policy&, Layers layers, int, backends::Place&) {
   return {ByTable{layers[0].matrix, nullptr}, {.scratch_bytes = 256}};
 }
-// Tables of several matrices in one place: the last one bound wins.
+// Keeps the tables of several matrices in one place: the last bound one wins.
 struct ByStatic : ByTable {
   static inline Table table;
   int8_t first;

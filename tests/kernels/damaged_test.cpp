@@ -1,5 +1,5 @@
-// What the reference accepts, kernels decode alike: streams are damaged at random, and where the door for foreign
-// streams (codecs/read_stream.h) lets one in all the same, every kernel of this CPU must give the matrix that it gives.
+// Kernels decode alike whatever the reference accepts. Streams are damaged at random; if codecs/read_stream.h, the door
+// for foreign streams, still accepts one, every kernel of this CPU must give the same matrix.
 #include <algorithm>
 #include <cstdlib>
 
@@ -13,7 +13,7 @@ using namespace ecmv::tests;
 
 namespace {
 
-// For each matrix and choice of settings: 100 take 15 s in all, and many minutes where the CPU is emulated.
+// Streams for each matrix and choice of settings: 100 take 15 s in all, and many minutes on an emulated CPU.
 #if defined(__aarch64__)
 constexpr int kStreams = 8;
 #else

@@ -1,4 +1,4 @@
-// A pass that is bound once multiplies with one input after the other, and its guards know which one it has.
+// A pass is bound once and multiplies one input after the other; its guards know the current input.
 #include <cstring>
 
 #include "tests/kernels/places.h"

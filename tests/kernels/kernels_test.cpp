@@ -1,6 +1,6 @@
-// Every kernel with every policy on everything that can run it: each instruction set of this CPU with one thread and
-// with three, the emulator at both wave sizes, each GPU of this machine. On streams of the scalar encoder, against
-// plain loops; in guarded memory, with poisoned outputs.
+// Every kernel with every policy on every device that can run it: each instruction set of this CPU with one thread and
+// with three, the emulator at both wave sizes, each GPU of this machine. Streams of the scalar encoder are compared
+// with plain loops, in guarded memory with poisoned outputs.
 #include <algorithm>
 #include <cstdlib>
 
@@ -71,8 +71,8 @@ bool kernel_is_right(backends::Device& device, const backends::Kernel& kernel, c
   return true;
 }
 
-// Every kernel of a codec on one matrix; returns how many ran. Products are those of int8 matrices that are stored
-// without loss.
+// Runs every kernel of a codec on one matrix; returns how many ran. Products need int8 matrices that are stored without
+// loss.
 int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, const backends::Settings& settings,
             Devices& devices) {
   if (!entry.codec->refuses(matrix.view(), settings).empty()) return 0;
@@ -98,8 +98,8 @@ int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, con
   return ran;
 }
 
-// A chain of layers of different shapes through every fused product of a codec: layer by layer, then twice in whole, as
-// a graph and as plain launches. Returns how many policies ran that take the chain as a whole.
+// Runs a chain of layers of different shapes through every fused product of a codec: layer by layer, then twice as a
+// whole, as a graph and as plain launches. Returns how many policies ran that take the whole chain.
 int run_chain(const codecs::CodecEntry& entry, const backends::Settings& settings,
               const std::vector<datasets::Shape>& shapes, Devices& devices) {
   std::vector<backends::CompressedMatrix> compressed;
@@ -136,12 +136,12 @@ int run_chain(const codecs::CodecEntry& entry, const backends::Settings& setting
         plan.policy = &policy;
         bool prepared = false;
         for (const bool graph : {true, false}) {
-          if (graph && device->info().emulated) continue;  // which has none
+          if (graph && device->info().emulated) continue;  // the emulator has no graphs
           plan.graph = graph;
           std::unique_ptr<backends::Pass> pass;
           try {
             pass = backends::prepare(*device, plan);
-          } catch (const backends::Refused& e) {  // layers that one launch cannot take together
+          } catch (const backends::Refused& e) {  // one launch cannot take these layers together
             CHECK(kernel.whole_chain);
             CHECK(std::string(e.what()).size() > 20);
             continue;
@@ -171,8 +171,8 @@ bool runs_chains(const codecs::CodecEntry& entry, std::string_view backend) {
   return std::ranges::any_of(entry.kernels(backend), [](const backends::Kernel& kernel) { return kernel.whole_chain; });
 }
 
-// Rectangular ones, layers with fewer rows than there are thread blocks, a last layer of any number of rows; and one
-// layer alone. A small one with every setting.
+// Chains with rectangular layers, layers with fewer rows than thread blocks, and a last layer of any number of rows;
+// one layer alone; and a small chain with every setting.
 void run_chains(const codecs::CodecEntry& entry, Devices devices) {
   int ran = 0;
   if (std::ranges::any_of(devices, [&](const auto& device) { return runs_chains(entry, device->info().backend); }))
@@ -184,7 +184,7 @@ void run_chains(const codecs::CodecEntry& entry, Devices devices) {
                                                  {{128, 1536}, {512, 128}, {96, 512}}})
     ran += run_chain(entry, codecs::default_settings(*entry.codec), shapes, devices);
   INFO(entry.id);
-  // The chain of quad_huffman takes settings that go together, in a test of its own.
+  // The chain of quad_huffman needs several settings at once; another test has it.
   CHECK((ran > 0 || entry.id == "quad_huffman" || std::ranges::none_of(devices, [&](const auto& device) {
            return runs_chains(entry, device->info().backend);
          })));
@@ -216,7 +216,7 @@ std::vector<datasets::Matrix> matrices_for_settings() {
           tests::ternary_matrix({67, 203}, true)};
 }
 
-// The emulator takes microseconds for what a device does in nanoseconds.
+// The emulator takes microseconds where a device takes nanoseconds.
 std::vector<datasets::Matrix> matrices_for_emulator() {
   std::vector<datasets::Matrix> out;
   for (const datasets::Shape shape : tests::odd_shapes()) out.push_back(tests::gaussian_matrix(shape, 4));
@@ -263,7 +263,7 @@ TEST_CASE("chains of different layers are exact in the emulator, layer by layer 
   run_chains(each_codec(), devices_or_skip(Place::emulator));
 }
 
-// With wide layers a lane group has several tiles of a row group, all of which are in registers at 4096 columns.
+// In wide layers a lane group has several tiles of a row group; at 4096 columns all of them are in registers.
 TEST_CASE("chains of quad_huffman are exact in the emulator", "[emulator]") {
   Devices emulators = devices_or_skip(Place::emulator);
   const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
@@ -290,7 +290,7 @@ TEST_CASE("chains of quad_huffman are exact in the emulator", "[emulator]") {
   CHECK(run_chain(*entry, settings, {{160, 4400}, {48, 160}}, emulators) == all);
 }
 
-// Strips take settings that go together, which one setting after the other does not meet.
+// Strips need several settings at once, which trying one setting after the other does not reach.
 TEST_CASE("strips and rotated symbols are exact in the emulator", "[emulator]") {
   Devices emulators = devices_or_skip(Place::emulator);
   const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");

@@ -1,4 +1,4 @@
-// Where kernels are tested: every instruction set of this CPU, the emulator at both wave sizes, each GPU of this
+// The devices for kernel tests: every instruction set of this CPU, the emulator at both wave sizes, each GPU of this
 // machine; and the codecs as a Catch2 generator, one section a codec.
 #pragma once
 
@@ -48,7 +48,7 @@ inline Devices devices_or_skip(Place place) {
   return out;
 }
 
-// What decode kernels must give: the matrix, or what the reference decoder makes of it where the codec is lossy.
+// The expected output of decode kernels: the matrix, or, for lossy codecs, the reference decoder's output.
 inline datasets::Matrix decoded_by_reference(const codecs::CodecEntry& entry,
                                              const backends::CompressedMatrix& compressed,
                                              const datasets::Matrix& matrix) {
@@ -62,7 +62,7 @@ inline const codecs::CodecEntry& each_codec() {
   return tested_codecs()[index];
 }
 
-// A pass as a graph, or where the kernel's launches cannot be captured, as plain launches.
+// A pass as a graph, or as plain launches if the kernel's cannot be captured.
 inline std::unique_ptr<backends::Pass> prepare_in_any_form(backends::Device& device, backends::PassPlan plan) {
   try {
     return backends::prepare(device, plan);

@@ -1,4 +1,5 @@
-// Passes by ranks, here threads of this process: whatever exchanges the vectors, the products are those of one rank.
+// Passes by ranks, here threads of this process. However the vectors are exchanged, the products equal those of one
+// rank.
 #include <atomic>
 #include <barrier>
 #include <cstring>
@@ -14,7 +15,7 @@ using namespace ecmv::tests;
 
 namespace {
 
-// What the ranks of this process share.
+// State that the ranks of this process share.
 struct Meeting {
   explicit Meeting(int ranks) : all_here(ranks), vectors(static_cast<size_t>(ranks)) {}
   std::barrier<> all_here;
@@ -22,7 +23,7 @@ struct Meeting {
   std::atomic<int> gathers = 0, reductions = 0;
 };
 
-// What goes wrong in an exchange.
+// Errors of an exchange.
 enum class Fault { none, byte_astray, rank_left_out, own_sum };
 
 class ThreadRanks final : public backends::Ranks {
@@ -67,7 +68,7 @@ backends::CompressedMatrix stored(const datasets::Matrix& matrix, int64_t first,
   return compressed;
 }
 
-// What every rank has at the end: its accumulators of each layer one after the other, and each layer's whole vector.
+// Every rank's results: its accumulators of each layer one after the other, and each layer's whole vector.
 struct Results {
   std::vector<int32_t> sums;
   std::vector<std::vector<int8_t>> vectors;
@@ -147,7 +148,7 @@ TEST_CASE("what ranks share is what one has alone, also where rows are fewer tha
       CHECK(shared.vectors == one.vectors);
       CHECK(shared.gathers == 100 * 3 * ranks);
     }
-    // An exchange that is wrong on one rank shows.
+    // A wrong exchange on one rank is noticed.
     const Results wrong = run(layers, 2, Place::cpu, device, true);
     CHECK(wrong.vectors != one.vectors);
     CHECK(wrong.sums != one.sums);
@@ -156,7 +157,7 @@ TEST_CASE("what ranks share is what one has alone, also where rows are fewer tha
 
 namespace {
 
-// Two float products, the first by rows that stay where they are, the second by columns.
+// Two float products, the first by rows that nobody gathers, the second by columns.
 struct PairOfLayers {
   datasets::Matrix first, second;
   int batch = 1;
@@ -184,7 +185,7 @@ backends::CompressedMatrix stored_cols(const datasets::Matrix& matrix, int64_t f
   return stored(part, 0, part.shape.rows);
 }
 
-// What every rank has after a pass.
+// Every rank's results after a pass.
 struct SharedPair {
   std::vector<float> first;                // of all ranks' rows, [batch, rows]
   std::vector<std::vector<float>> second;  // of each rank, [batch, rows]

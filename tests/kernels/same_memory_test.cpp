@@ -1,6 +1,6 @@
-// A kernel may keep nothing of a matrix but what its binding allows: where another matrix of the same shape takes its
-// place in memory, the next binding must give that one's results. Held against every kernel of CPUs, and against
-// kernels that remember by address, which must be caught.
+// A kernel may keep of a matrix only what its binding allows: if another matrix of the same shape takes its place in
+// memory, the next binding must give the new results. Every kernel of CPUs is tested, and kernels that remember by
+// address, which must be caught.
 #include <algorithm>
 #include <cstring>
 #include <list>
@@ -28,7 +28,7 @@ T* first(Lines& lines) {
   return reinterpret_cast<T*>(lines.data());
 }
 
-// The sections of one matrix after the other in the same memory.
+// Holds the sections of one matrix after the other in the same memory.
 class Memory {
  public:
   explicit Memory(std::span<const backends::CompressedMatrix> matrices) {
@@ -52,7 +52,7 @@ class Memory {
   std::vector<Lines> sections_;
 };
 
-// What a binding may ask for, as a backend gives it.
+// A binding's memory, as a backend gives it.
 class OwnPlace final : public backends::Place {
  public:
   const backends::DeviceInfo& device() const override { return device_; }
@@ -71,7 +71,7 @@ class OwnPlace final : public backends::Place {
   std::list<Lines> memory_;
 };
 
-// "" if the kernel gives each of two matrices' results, first one's, second one's, first one's again.
+// "" if the kernel gives the right results for the first matrix, the second, and the first again.
 std::string same_memory_violation(const backends::Kernel& kernel, const backends::Policy& policy,
                                   std::span<const backends::CompressedMatrix> compressed,
                                   std::span<const datasets::Matrix> matrices) {
@@ -121,7 +121,7 @@ std::vector<backends::CompressedMatrix> encoded(const codecs::CodecEntry& entry,
   return out;
 }
 
-// Kernels of raw_int8 that remember what an address held.
+// Kernels of raw_int8 that remember the content of an address.
 const std::vector<int8_t>& known(const backends::CompressedView& view) {
   static std::map<const std::byte*, std::vector<int8_t>> all;
   const std::span<const std::byte> bytes = view.sections[0].bytes;

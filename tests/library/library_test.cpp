@@ -1,4 +1,4 @@
-// libecmv as a program sees it: the shared library through its header, and nothing else of the project.
+// libecmv as a program sees it: only the shared library and its header.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -34,7 +34,7 @@ std::string error_of(ecmv_status status) { return status == ECMV_OK ? "" : ecmv_
 
 constexpr int64_t kRows = 64, kCols = 512;
 
-// Numbers that are small more often than large.
+// Numbers that are more often small than large.
 std::vector<int8_t> some_numbers(int64_t count, uint32_t seed) {
   std::vector<int8_t> numbers;
   for (int64_t i = 0; i < count; ++i) {
@@ -134,8 +134,8 @@ void check_matmul(const Context& context, const Matrix& matrix, int batch) {
           sum += product;
           magnitude += std::fabs(product);
         }
-        // Kernels that round a factor to a narrower type say so; this is far below what a wrong element
-        // makes.
+        // Kernels that round a factor to a narrower type declare it; a wrong element makes a far larger error than
+        // this.
         wrong += !(std::fabs(y[static_cast<size_t>(token * kRows + row)] - sum) <= 1e-2 * magnitude);
       }
     CHECK(wrong == 0);
@@ -164,7 +164,7 @@ TEST_CASE("every codec encodes, counts, decodes and multiplies") {
       const bool is_i8 = type == std::string("i8");
       const void* elements = is_i8 ? static_cast<const void*>(weights().data()) : bf16.data();
       const size_t bytes = is_i8 ? weights().size() : 2 * bf16.size();
-      if (!is_i8 && codec == std::string("tile_rans")) continue;  // which quantises floats
+      if (!is_i8 && codec == std::string("tile_rans")) continue;  // it quantises floats
       const Matrix matrix = encode(codec, type, elements);
       if (matrix == nullptr) continue;
       ++matrices;
@@ -242,7 +242,7 @@ TEST_CASE("matrices without elements have products too") {
     }
 }
 
-// That a call failed so, with this sentence.
+// Expects this status and this sentence.
 static void expect(ecmv_status got, ecmv_status wanted, const char* sentence) {
   INFO(sentence);
   CHECK(got == wanted);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every source file is laid out as .clang-format says. Versions of clang-format differ; that of Debian 12 decides.
+# Every source file follows .clang-format. Versions of clang-format differ; Debian 12's decides.
 set -eu
 cd "$(dirname "$0")/../.."
 version=14

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every header compiles alone, those of GPU code as the emulator compiles them. Needs a configured build folder:
+# Every header compiles alone, headers of GPU code as in the emulator. Needs a configured build folder:
 #   tests/lint/headers.sh build
 set -eu
 build=$(cd "${1:-build}" && pwd)
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 
 headers=$(git ls-files -co --exclude-standard | grep -E '\.h$' | grep -v nvidia_shim.h |
   while read -r file; do [ ! -e "$file" ] || echo "$file"; done)
-# Include folders and definitions of all host files together.
+# The include folders and definitions of all host files.
 flags=$(grep -oE -- '(-I ?|-isystem )[^ ]+|-D(HWY|FMT)[^ ]*' "$build/compile_commands.json" |
   sort -u | tr '\n' ' ' | tr -d '\\"')
 

@@ -1,5 +1,5 @@
-// The training of the models that come along with mpc: on the training parts of the seen workloads, one model for each
-// group of element types. Shared by the program that writes them and the test that holds them to it.
+// Trains the models that come with mpc on the training parts of the seen workloads, one model for each group of element
+// types. The program that writes the models and the test that checks them share it.
 #pragma once
 
 #include <array>

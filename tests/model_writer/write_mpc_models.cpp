@@ -1,5 +1,5 @@
-// write_mpc_models > codecs/mpc/seen_models.inc: trains the models that come along on the seen workloads. New models
-// are new stored bytes: they need a new format_version.
+// write_mpc_models > codecs/mpc/seen_models.inc: trains the supplied models on the seen workloads. New models are new
+// stored bytes, so they need a new format_version.
 #include <cstdio>
 #include <cstring>
 

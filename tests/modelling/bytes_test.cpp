@@ -1,4 +1,4 @@
-// Claims about stored integers: which bytes they are, and that they come back.
+// Claims about stored integers: their bytes, and that they come back.
 #include <catch2/catch_test_macros.hpp>
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Claims about hierarchical look-up tables: what is read is a prefix code, and one that is the same for who looks at
-// the first bits of a code only.
+// Claims about hierarchical look-up tables: an accepted table is a prefix code, and readers that look only at the first
+// bits of a code see the same code.
 #include "codecs/modelling/lut_code.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -36,7 +36,7 @@ uint32_t first_of(const std::vector<std::byte>& luts, uint32_t bits) {
   return codes.take(reader, 32);
 }
 
-constexpr size_t kSecond = 256, kLengths = 512;  // rows: the table behind the prefix 10000000, and the lengths
+constexpr size_t kSecond = 256, kLengths = 512;  // rows: the table after the prefix 10000000, and the lengths
 
 }  // namespace
 
@@ -58,13 +58,13 @@ TEST_CASE("an entry that only some of a code's windows lead to is no code") {
 }
 
 TEST_CASE("tables in which the first bits name another symbol than all bits are refused") {
-  // Who has the bits 1000000001 and zeros meets the first entry behind them.
+  // The bits 1000000001 and zeros lead to the first entry after them.
   for (const int symbol : {5, 6}) {
     std::vector<std::byte> luts = tables();
     luts[kSecond + 0x40] = std::byte(symbol);
     CHECK_THROWS_MATCHES(LutReader(luts), MalformedStream, MessageMatches(ContainsSubstring("hide a code")));
   }
-  // A free entry is 0, which is a symbol where 0 has a code.
+  // A free entry is 0, which is a symbol if 0 has a code.
   std::vector<std::byte> luts = tables();
   luts[kLengths + 0] = std::byte{11};
   CHECK(first_of(luts, 0x80480000) == 8);
@@ -81,7 +81,7 @@ TEST_CASE("tables whose pointers lead outside or in circles are refused") {
     luts[static_cast<size_t>(at)] = std::byte(entry);
     CHECK_THROWS_MATCHES(LutReader(luts), MalformedStream, MessageMatches(ContainsSubstring(sentence)));
   }
-  // Several prefixes may lead to one table, but not so many that walking through all of them takes for ever.
+  // Several prefixes may lead to one table, but not so many that walking through all of them takes too long.
   std::vector<std::byte> shared = tables();
   shared[0x81] = std::byte{255};
   CHECK(first_of(shared, 0x8148ffff) == 8);

@@ -1,5 +1,5 @@
-/* A library that passes for NVIDIA's driver: one device, whose memory is the host's. ECMV_FAKE_FAIL names the function
- * that fails; "no_device" takes the device away. */
+/* A library that poses as NVIDIA's driver: one device, whose memory is the host's. ECMV_FAKE_FAIL names the function
+ * that fails; "no_device" removes the device. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* A library that passes for nvCOMP, on the host's memory: the functions of its methods, and a code that anybody can
- * undo. A chunk is stored as a header of 12 bytes and its bytes inverted, or one byte where all are the same.
+/* A library that poses as nvCOMP, on the host's memory: the functions of its methods, with a trivial code. A chunk is
+ * stored as a header of 12 bytes and its bytes inverted, or one byte if all are the same.
  *
- * Compiled with VERSION (6000 if it is not said), and with ONLY_ANS, WITHOUT_DECOMPRESS or WITHOUT_VERSION for
- * libraries that lack something. ECMV_FAKE_FAIL names what goes wrong while it runs: the end of a function's name, or
+ * Compiled with VERSION (default 6000), and with ONLY_ANS, WITHOUT_DECOMPRESS or WITHOUT_VERSION for libraries that
+ * lack something. ECMV_FAKE_FAIL names the failure while it runs: the end of a function's name, or
  *   bad_chunk    the last chunk has a status of its own
  *   long_chunk   the last compressed chunk is longer than any may be
  *   short_chunk  the last chunk has a byte less than it should have
@@ -119,7 +119,7 @@ static int decompress_chunk(char method, const unsigned char* in, size_t in_byte
   memcpy(&stored, in + 8, 4);
   const int same = in[2];
   if (stored > room || in_bytes != header_bytes + (same ? 1 : (size_t)stored)) return cannot_decompress;
-  /* What the caller tells must be so. */
+  /* The caller's values must be right. */
   if (method == 'A' && VERSION >= 6000 && field(o, 4) != 0xff &&
       (in[3] != o.bytes[4] || in[4] != o.bytes[8] || in[5] != o.bytes[9]))
     return cannot_decompress;

@@ -1,6 +1,6 @@
-// The codec nvcomp with libraries that pass for nvCOMP and for NVIDIA's driver (fake_nvcomp.c, fake_driver.c): where
-// chunks begin and end, what is counted, and what is said when something is missing or fails. Whether the real library
-// is called rightly, only a device shows.
+// The codec nvcomp with libraries that pose as nvCOMP and NVIDIA's driver (fake_nvcomp.c, fake_driver.c): where chunks
+// begin and end, which bytes are counted, and the messages when something is missing or fails. Only a device can show
+// whether the real library is called correctly.
 #include <dlfcn.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -25,8 +25,8 @@ using reports::Status;
 
 namespace {
 
-// Both are looked for when the codec is first asked for anything. The driver has the name of the real one, so that the
-// loader takes it for that one once it is there.
+// The codec looks for both at its first use. The fake driver has the real one's name, so once it is loaded the loader
+// takes it for the real one.
 void* const kDriver = [] {
   setenv("ECMV_NVCOMP", ECMV_FAKE_NVCOMP, 1);
   return dlopen(ECMV_FAKE_DRIVER, RTLD_NOW);
@@ -66,7 +66,7 @@ std::vector<std::byte> decode(const backends::CompressedMatrix& compressed) {
 constexpr int64_t kHeaderBytes = 12;  // of the fake's chunks, before the bytes inverted
 const datasets::Shape kThreeChunks = {1, 2500};
 
-// The stored hash, so that damage is left to the library to find.
+// Updates the stored hash, so that the library has to find the damage.
 void mend_hash(backends::CompressedMatrix& stored) {
   const auto hash = [](const std::vector<std::byte>& bytes) {
     return datasets::content_hash({{1, static_cast<int64_t>(bytes.size())}, datasets::ElementType::u8, bytes});
@@ -83,7 +83,7 @@ TEST_CASE("chunks begin at multiples of 16, end where they end, and everything i
       "mixed", kThreeChunks, [](int64_t i) { return i / 1024 == 1 ? 7 : static_cast<int>(i * i % 251) - 125; });
   const backends::CompressedMatrix stored = encode(matrix, {{"chunk_kib", "1"}});
   REQUIRE(stored.sections.size() == 3);
-  // 1024 bytes as they are, 1024 equal ones as one, 452 as they are.
+  // 1024 bytes unchanged, 1024 equal ones as one, 452 unchanged.
   const int64_t sizes[] = {kHeaderBytes + 1024, kHeaderBytes + 1, kHeaderBytes + 452};
   const int64_t begins[] = {0, 1040, 1056};
   for (size_t chunk = 0; chunk < 3; ++chunk)
@@ -151,7 +151,7 @@ TEST_CASE("damaged streams are refused before the library gets them") {
   for (const size_t section : {0, 1, 2})
     CHECK_THAT(message([&](auto& s) { s.sections[section].bytes[0] ^= std::byte{1}; }),
                ContainsSubstring("its hash is another one"));
-  // What has its right hash and is no stream of the library all the same, the library finds.
+  // With the right hash but no valid stream, the library finds the error.
   CHECK_THAT(message([](auto& s) {
                s.sections[0].bytes[1] ^= std::byte{1};
                mend_hash(s);
@@ -218,7 +218,7 @@ TEST_CASE("the kernel says what the library did not do", "[emulator]") {
     CHECK_THROWS_MATCHES(pass->run(), std::runtime_error,
                          MessageMatches(ContainsSubstring("nvCOMP 6.0.0 did not decompress the chunks: status 10")));
   }
-  pass->run();  // the failure is told once
+  pass->run();  // the failure is reported once
   const Fault fault("alignment");
   CHECK_THAT(kernel.refuses(uploaded->view(), device->info(), *plan.policy), ContainsSubstring("multiples of 4096"));
 }
@@ -229,7 +229,7 @@ struct Library {
   std::string file = ECMV_FAKE_NVCOMP, fault = {};
 };
 
-// Records of decoding there: in the emulator by the kernel, on `scalar` by the reference decoder.
+// Records of decoding with that library: in the emulator by the kernel, on `scalar` by the reference decoder.
 std::vector<reports::CaseRecord> run_with(const Library& library, const std::string& backend,
                                           const std::string& settings = "") {
   constexpr int kFine = 0, kNothingRan = 6;

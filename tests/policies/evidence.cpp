@@ -18,7 +18,7 @@ std::string kind_of_backend(const std::string& backend) {
   return backend == "cuda" || backend == "hip" || backend == "emulator" ? "gpu" : backend;
 }
 
-// Everything but the variant and the policy that decides how fast a case is.
+// Everything that decides how fast a case is, except the variant and the policy.
 std::string competition_of(const CaseRecord& record) {
   CaseRecord same;
   same.run = record.run;

@@ -1,5 +1,5 @@
-// What published records say about the policies of kernels: how near each came to the best policy of the same codec,
-// settings, data and device.
+// Evidence about policies from published records: how near each came to the best policy for the same codec, settings,
+// data and device.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 namespace ecmv::tests {
 
-// A policy is believed to be of use where it was within this of the fastest, and there is evidence from so many cases.
+// A policy counts as useful if it was within this factor of the fastest, in at least this many cases.
 inline constexpr double kNearBest = 1.02;
 inline constexpr int kEnoughCases = 2;
 
@@ -31,20 +31,20 @@ struct PolicyName {
 };
 
 struct Evidence {
-  int cases = 0;            // in which another policy was measured beside it
-  double nearest = 1e9;     // its time over that of the best, where it was nearest to it
+  int cases = 0;            // cases that also measured another policy
+  double nearest = 1e9;     // its time relative to the best, where it was nearest
   std::string nearest_run;  // the run of that case
 };
 
-// From the cases that are ok, timed and of a fused kernel.
+// From the cases that are ok, timed and use a fused kernel.
 std::map<PolicyName, Evidence> evidence_of(std::span<const reports::CaseRecord> cases);
 // From all record files below `folder`.
 std::map<PolicyName, Evidence> evidence_below(const std::filesystem::path& folder);
 
-// Adds earlier_records.csv: evidence from records that are not published any more, for the policies of `build`.
+// Adds earlier_records.csv: evidence from records that are no longer published, for the policies of `build`.
 void add_earlier(const std::string& csv, const std::set<PolicyName>& build, std::map<PolicyName, Evidence>& evidence);
 
-// The policies of all kernels of this build. GPU kernels are those of any GPU backend, the emulator included.
+// The policies of all kernels of this build. GPU kernels may come from any GPU backend, the emulator included.
 std::set<PolicyName> policies_of_build();
 
 enum class Verdict { near_best, slower, not_measured, without_rival };
@@ -55,10 +55,10 @@ Verdict judge(const PolicyName& name, const std::map<PolicyName, Evidence>& evid
 // A line of kept.txt: policies that stay without evidence, and why.
 struct KeptPolicy {
   enum class Kind { slower, not_measured, shared } kind;
-  std::vector<std::string> words;  // that the policy's name begins with
-  std::string reason;              // of a shared one the other codec, or the other op of the same codec
+  std::vector<std::string> words;  // the beginning of the policy's name
+  std::string reason;              // for a shared policy, the other codec, or the other op of the same codec
   bool covers(const PolicyName& name) const;
-  // Whether it excuses a policy with that verdict: a shared one if the policy is near the best there.
+  // Whether it excuses a policy with that verdict; a shared one must be near the best there.
   bool excuses(const PolicyName& name, Verdict verdict, const std::map<PolicyName, Evidence>& evidence) const;
 };
 // Throws std::runtime_error for a line that is no entry.

@@ -30,7 +30,7 @@ std::map<PolicyName, Evidence> known_evidence(const std::set<PolicyName>& build)
   return evidence;
 }
 
-// The policies that no record shows near the best, though they have a rival.
+// Policies with a rival that no record shows near the best.
 std::map<PolicyName, Verdict> doubtful(const std::set<PolicyName>& build,
                                        const std::map<PolicyName, Evidence>& evidence) {
   std::map<Product, int> rivals;
@@ -102,7 +102,7 @@ TEST_CASE("five slow policies at most are kept") {
   CHECK(slower <= 5);
 }
 
-// Published records of CPUs come from few processors: nothing is deleted for them. To see: test_policies "[.list]".
+// Published records of CPUs come from few processors, so nothing is deleted for them. To list: test_policies "[.list]".
 TEST_CASE("all policies without evidence, those on CPUs included", "[.list]") {
   const std::set<PolicyName> build = policies_of_build();
   const std::map<PolicyName, Evidence> evidence = known_evidence(build);
@@ -119,7 +119,7 @@ TEST_CASE("a policy is judged by the best of the same codec, data and device, un
     cases.push_back(timed("rows", "waves16", 1.03, rows));
   }
   cases.push_back(timed("rows", "groups32", 1.0, 1));
-  cases.push_back(timed("rows", "waves64", 0.1, 9));  // alone: compared with nothing
+  cases.push_back(timed("rows", "waves64", 0.1, 9));  // alone: there is nothing to compare it with
   const std::map<PolicyName, Evidence> evidence = evidence_of(cases);
   const auto verdict = [&](const char* policy, int rivals = 2) {
     return judge({{"gpu", "coder", "matvec", ""}, "rows", policy}, evidence, rivals);

@@ -24,7 +24,7 @@ trap 'exit 130' INT TERM
 "$python" -m venv "$place/venv" >"$place/venv.log" 2>&1 ||
   skip "$python makes no virtual environment: $(tail -n 1 "$place/venv.log")"
 inside=$place/venv/bin/python
-# NumPy and pandas of that Python are seen from inside too.
+# The environment also sees that Python's NumPy and pandas.
 "$python" -c 'import os, numpy, pandas
 print(*sorted({os.path.dirname(os.path.dirname(m.__file__)) for m in (numpy, pandas)}), sep="\n")' \
   >"$("$inside" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/outside.pth"

@@ -65,8 +65,8 @@ TEST_CASE("verdicts follow from the samples") {
 }
 
 TEST_CASE("the interval cuts as many pairs as the tables of the rank test say") {
-  // Critical values of U, two-sided 5 %: (4,4) 0, (5,5) 2, (8,8) 13, (10,10) 23, (5,8) 6. With samples at
-  // powers of two of one and ones of the other, the k-th smallest ratio shows where the cut was made.
+  // Critical values of U, two-sided 5 %: (4,4) 0, (5,5) 2, (8,8) 13, (10,10) 23, (5,8) 6. One set has samples at powers
+  // of two, the other ones, so the k-th smallest ratio shows where the cut was made.
   struct Row {
     std::size_t n, m, critical;
   };
@@ -169,7 +169,7 @@ TEST_CASE("within one set every case of other codecs is compared with the baseli
   CHECK(result.rows[0].speed_ratio.high > 2);
   CHECK(result.rows[0].stored_bytes_change == -40);
   CHECK(result.rows[1].stored_bytes_change == 30);
-  CHECK_FALSE(result.regression);  // neither slower nor larger than another codec is one
+  CHECK_FALSE(result.regression);  // another codec that is slower or larger is no regression
   const std::string table = to_text(comparison_table(result));
   CHECK_THAT(table, ContainsSubstring("Comparison with raw") && ContainsSubstring("100 B") &&
                         ContainsSubstring("60 B") && ContainsSubstring("-40"));

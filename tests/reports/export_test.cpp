@@ -1,5 +1,5 @@
-// Claims about what other programs read: CSV, Google Benchmark's JSON, LaTeX. Programs that are not there skip their
-// test.
+// Claims about formats that other programs read: CSV, Google Benchmark's JSON, LaTeX. Tests whose program is missing
+// are skipped.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -205,7 +205,7 @@ TEST_CASE("a paper's table has the rows that are asked for, and an unknown key i
   CHECK(chosen[0].rows.size() == 2);
   CHECK_THAT(chosen[0].groups.at(0).heading, ContainsSubstring("σ=4"));
   CHECK_THROWS_AS(paper_tables(records, contexts, keys, {"plain/s4/1001"}), ReportError);
-  RecordSet many = records;  // a table that no page would hold is parted
+  RecordSet many = records;  // a table too long for a page is split
   for (int sigma = 5; sigma < 40; ++sigma)
     for (std::size_t i = 0; i < 12; ++i) {
       CaseRecord record = records.cases[i];

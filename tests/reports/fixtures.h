@@ -1,5 +1,4 @@
-// Handmade record files beside this header, with round numbers, so that expected values can be worked out by
-// hand.
+// Handmade record files beside this header, with round numbers, so that expected values can be computed by hand.
 #pragma once
 
 #include <stdlib.h>

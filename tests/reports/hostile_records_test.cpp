@@ -1,4 +1,5 @@
-// Claims about records that no run has written: reading and reporting them ends, within bounds, with what can be said.
+// Claims about records that no run has written: reading and reporting them ends, within bounds, and reports what it
+// can.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -23,7 +24,7 @@ std::string nested(const std::string& open, const std::string& close, int times)
   return text;
 }
 
-// What is read of a good record and one with this text in it.
+// Reads a good record beside one with this text in it.
 RecordSet read_beside_good(const std::string& text) {
   std::istringstream stream(to_json_line(CaseRecord{}) + "\n" + text + "\n");
   return read_records(stream, "file");

@@ -1,4 +1,4 @@
-// Claims about metrics, with values worked out by hand from tests/reports/fixtures/mixed.jsonl.
+// Claims about metrics, with values computed by hand from tests/reports/fixtures/mixed.jsonl.
 #include "reports/metrics.h"
 
 #include <catch2/catch_test_macros.hpp>

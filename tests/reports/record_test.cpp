@@ -1,4 +1,4 @@
-// Claims about records: round trips, truncation, merging, and what a broken file says.
+// Claims about records: round trips, truncation, merging, and the messages about broken files.
 #include "reports/record.h"
 
 #include <catch2/catch_test_macros.hpp>

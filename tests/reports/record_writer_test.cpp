@@ -1,5 +1,5 @@
-// Claims about files of records that are disturbed while they are written: full disks, second runs, files that hold
-// something else, pipes.
+// Claims about disturbances while files of records are written: full disks, second runs, files that hold something
+// else, pipes.
 #include "reports/record.h"
 
 #include <sys/resource.h>
@@ -28,7 +28,7 @@ CaseRecord record_of(const std::string& key, const std::string& reason = "") {
   return record;
 }
 
-// No file of this process grows beyond so many bytes: the write that crosses it is cut short, the next one fails.
+// Limits the files of this process to this many bytes: a write that crosses the limit is cut short, the next one fails.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -107,7 +107,7 @@ TEST_CASE("a file that holds no records is left alone") {
                            MessageMatches(ContainsSubstring("holds something else than records")));
     CHECK(file_text(path) == text);
   }
-  // What a killed run leaves of its first record, and records that another program has written.
+  // The rest of a killed run's first record, and records of another program.
   for (const std::string& text : {std::string("{\"sche"), std::string("{\"schema\":1,\"kind\":\"run\",\"conf"),
                                   "\n{\"kind\": \"case\", \"reason\": \"" + std::string(100'000, 'x') +
                                       "\", \"status\": \"ok\", \"schema\": 1}\n"}) {

@@ -1,5 +1,5 @@
-// Claims about texts from outside (names of files, reasons, titles): whatever they hold, no output takes it for a part
-// of itself.
+// Claims about texts from outside (names of files, reasons, titles): no output takes their content for a part of
+// itself.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <chrono>
@@ -60,7 +60,7 @@ TEST_CASE("one line of UTF-8 is made of anything") {
   CHECK(one_line("plain σ × – 漢 😀") == "plain σ × – 漢 😀");
   CHECK(one_line(std::string("a\0b\nc\td\x7f", 8)) == "a b c d ");
   CHECK(one_line("\xff\xc3(\xe2\x82") == "??(??");
-  CHECK(one_line("\xc0\xaf\xe0\x80\x80\xed\xa0\x80\xf4\x90\x80\x80") == std::string(12, '?'));  // not as Unicode has it
+  CHECK(one_line("\xc0\xaf\xe0\x80\x80\xed\xa0\x80\xf4\x90\x80\x80") == std::string(12, '?'));  // invalid in Unicode
 }
 
 TEST_CASE("a table of Markdown, LaTeX, CSV or plain text has a line for each row") {

@@ -8,7 +8,7 @@
 namespace ecmv::tests {
 namespace {
 
-// Marks in place of directives, which decide what braces belong together.
+// Marks that replace directives, which decide which braces match.
 constexpr char kIf = '\1', kElse = '\2', kEndif = '\3';
 
 // Copies a source with comments, the insides of literals and directives as spaces. Lines stay where they are.
@@ -78,7 +78,8 @@ class Blanking {
 
 enum class Scope { kNamespace, kClass, kFunction, kOther };
 
-// What a brace opens, said by the words before it: everything since the last ; or brace of the same scope.
+// The kind of thing that a brace opens, told by the words before it: everything since the last ; or brace of the same
+// scope.
 struct Opening {
   Scope scope = Scope::kOther;
   std::string name;
@@ -134,7 +135,7 @@ class Scan {
  private:
   struct Open {
     Scope scope;
-    bool ends_words;  // after its closing brace something new begins
+    bool ends_words;  // something new begins after its closing brace
     Definition definition;
     int parentheses;
   };

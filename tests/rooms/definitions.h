@@ -1,4 +1,5 @@
-// Functions, classes and comments of a source, by counting braces: enough for code that clang-format has laid out.
+// Finds functions, classes and comments of a source by counting braces, which is enough for code that clang-format has
+// laid out.
 #pragma once
 
 #include <string>
@@ -19,7 +20,7 @@ struct Comment {
   int line = 0;         // from 1
 };
 
-// C, C++ or CUDA. Local functions and classes are part of the function that they stand in.
+// C, C++ or CUDA. Local functions and classes count as part of the enclosing function.
 std::vector<Definition> definitions_in(const std::string& text);
 
 // Functions of Python, methods included.

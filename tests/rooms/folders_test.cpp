@@ -1,4 +1,4 @@
-// A folder is one idea: few sources, and a map as soon as they do not fit one look.
+// A folder is one idea: few sources, and a map once they do not fit one look.
 #include <catch2/catch_test_macros.hpp>
 
 #include <fnmatch.h>
@@ -42,7 +42,7 @@ std::vector<std::string> without_braces(const std::string& name) {
   return out;
 }
 
-// What READMEs name in backticks, without endings: `one.*` and `one.h` name all of one.h, one.cpp and one.cu.
+// Names in backticks in READMEs, without endings: `one.*` and `one.h` name all of one.h, one.cpp and one.cu.
 std::vector<std::string> names_on_map(const std::string& readmes) {
   static const std::regex quoted("`([^`\n]+)`");
   std::vector<std::string> out;
@@ -64,7 +64,7 @@ std::vector<std::string> not_on_map(const std::string& folder, const std::vector
     const std::string stem = fs::path(source).stem();
     const std::string places[] = {stem, fs::path(folder).filename().string() + "/" + stem, folder + "/" + stem};
     const bool named = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-      if (name.find_first_not_of("*./") == std::string::npos || name.ends_with("/*")) return false;  // says nothing
+      if (name.find_first_not_of("*./") == std::string::npos || name.ends_with("/*")) return false;  // it says nothing
       return std::any_of(std::begin(places), std::end(places), [&](const std::string& place) {
         return fnmatch(name.c_str(), place.c_str(), FNM_PATHNAME) == 0;
       });

@@ -1,4 +1,4 @@
-// Documents lead somewhere: what a Markdown file of the repository links to is there.
+// Links of Markdown files in the repository lead to existing files.
 #include <catch2/catch_test_macros.hpp>
 
 #include <filesystem>
@@ -25,7 +25,7 @@ std::vector<fs::path> documents() {
   return out;
 }
 
-// The files that a text links to or shows, without code, other sites and places within the file itself.
+// The files that a text links to or shows, without those in code, other sites and places within the file itself.
 std::vector<std::string> local_links(std::istream&& text) {
   static const std::regex code("`[^`]*`"), link(R"(\]\(([^)#\s]+)(#[^)\s]*)?\))");
   std::vector<std::string> out;

@@ -36,7 +36,7 @@ std::string codec_of(const std::string& path) {
   return end == std::string::npos ? "" : path.substr(7, end - 7);
 }
 
-// Whether somebody may include both, or one in the other: a codec sees nothing of other codecs, of reports and
+// Whether a source may include both, or one may include the other: a codec sees nothing of other codecs, of reports and
 // experiments.
 bool meet(const std::string& a, const std::string& b) {
   const auto is_header = [](const std::string& path) { return path.ends_with(".h") || path.ends_with(".inc"); };
@@ -44,7 +44,7 @@ bool meet(const std::string& a, const std::string& b) {
     return path.starts_with("reports/") || path.starts_with("experiments/");
   };
   if (!is_header(a) && !is_header(b)) return false;
-  // The emulator's classes stand for those of a device; a build has one or the other.
+  // The emulator's classes replace a device's; a build has one or the other.
   if (a.starts_with("backends/emulator/") || b.starts_with("backends/emulator/")) return false;
   const std::string codec_a = codec_of(a), codec_b = codec_of(b);
   if (codec_a == codec_b) return true;

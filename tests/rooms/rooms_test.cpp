@@ -1,5 +1,5 @@
-// What each room may hold: every #include "..." obeys the table of CONTRIBUTING.md, and no codec's id is named
-// outside codecs/, configs, tests and documentation.
+// Rules for rooms: every #include "..." obeys the table of CONTRIBUTING.md, and no codec's id is named outside codecs/,
+// configs, tests and documentation.
 #include <catch2/catch_test_macros.hpp>
 
 #include <filesystem>
@@ -46,7 +46,7 @@ bool starts_with_any(const std::string& path, const std::vector<std::string>& pr
   return false;
 }
 
-// What a file may include, by its room. Paths are from the root.
+// Whether a file may include another, by its room. Paths are from the root.
 bool may_include(const std::string& file, const std::string& included) {
   const std::string own = codec_folder(file), other = codec_folder(included);
   if (file.starts_with("datasets/")) return included.starts_with("datasets/");
@@ -55,7 +55,7 @@ bool may_include(const std::string& file, const std::string& included) {
   if (file == "codecs/registry.h" || file == "codecs/registry.cpp")
     return starts_with_any(included, {"datasets/", "backends/kernel.h", "backends/plugins/plugins.h", "codecs/"});
   if (file.starts_with("codecs/")) {
-    const bool is_test = fs::path(file).filename().string().starts_with("test");  // test.cpp and what it is made of
+    const bool is_test = fs::path(file).filename().string().starts_with("test");  // test.cpp and its parts
     if (!own.empty() && own != "modelling" && !other.empty() && other != "modelling" && other != own) return false;
     if (is_test) return true;
     const bool is_gpu =
@@ -92,7 +92,7 @@ TEST_CASE("no codec is named outside its room, configs, tests and documents") {
     for (const fs::path& path : sources_below(room))
       for (const std::string& line : lines_of(path))
         for (const std::string& id : ids) {
-          // As a word in quotes: a name that code acts upon.
+          // Look for the word in quotes: a name that code acts upon.
           if (line.find("\"" + id + "\"") == std::string::npos) continue;
           INFO(path.string() << ": " << line);
           // The baseline that speed-ups refer to is an option of the command with this one default.
@@ -119,7 +119,7 @@ TEST_CASE("threads, clocks and device calls stay in their rooms") {
 }
 
 TEST_CASE("no header brings all names of a namespace to those who include it") {
-  // Namespaces do not indent what they contain, so that at their scope a line begins with its first word.
+  // Namespaces do not indent their content, so at their scope a line begins with its first word.
   for (const char* room : {"datasets", "codecs", "backends", "reports", "experiments", "tests"})
     for (const fs::path& path : sources_below(room)) {
       if (path.extension() != ".h") continue;

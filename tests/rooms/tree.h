@@ -1,4 +1,4 @@
-// The files of the repository, as the tests of its habits look at them. Paths are from its root.
+// The files of the repository, for the tests of its habits. Paths are from its root.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 inline const fs::path kRoot = ECMV_SOURCE_DIR;
 
-// Every file of the rooms and of the root itself, sorted; without what a build or a download has left.
+// Every file of the rooms and of the root itself, sorted, without files from a build or a download.
 inline std::vector<fs::path> files_of_the_tree() {
   std::vector<fs::path> out;
   for (const auto& entry : fs::directory_iterator(kRoot))
@@ -87,8 +87,8 @@ inline std::vector<std::string> beyond(const std::vector<std::string>& offenders
   return out;
 }
 
-// Whether there are none. Otherwise all of them go to stderr, their numbers by room first: Catch2 would break the
-// lines.
+// Whether there are no offenders. Otherwise prints all of them to stderr, their numbers by room first: Catch2 would
+// break the lines.
 inline bool none(const std::string& habit, const std::vector<std::string>& offenders) {
   if (offenders.empty()) return true;
   std::map<std::string, int> rooms;

@@ -21,7 +21,7 @@ bool has_hash_comments(const fs::path& path) {
   return extensions.contains(path.extension()) || names.contains(path.filename());
 }
 
-// What people write and read; records, streams and tables of numbers are not.
+// Files that people write and read; records, streams and tables of numbers are not.
 bool is_text(const fs::path& path) {
   if (is_data(path)) return false;
   const std::string name = path.string();

@@ -1,5 +1,5 @@
 // Intel's AMX by inline assembly, so that no instruction set of Highway has to be compiled for it: eight tile registers
-// of 16 rows of 64 bytes, which compilers know nothing of, and the instruction that multiplies tiles of bf16 (Intel's
+// of 16 rows of 64 bytes, which compilers do not know, and the instruction that multiplies tiles of bf16 (Intel's
 // manual, TDPBF16PS).
 #pragma once
 
@@ -11,13 +11,13 @@ namespace ecmv::backends::cpu {
 inline constexpr int64_t kTileRows = 16, kTileRowBytes = 64;
 inline constexpr int64_t kTileSteps = kTileRowBytes / 4;  // pairs of bf16
 
-// Why this process cannot use tiles of bf16, as a sentence; "" if it can. Linux lets a process use them that has asked,
-// which the first call does for all its threads.
+// Why this process cannot use tiles of bf16, as a sentence; "" if it can. A process has to ask Linux for them; the
+// first call asks for all its threads.
 std::string why_no_bf16_tiles();
 
 #if defined(__x86_64__)
-// While it lives, the thread's tile registers are whole tiles; afterwards they are given back, as the system has to
-// save them.
+// While it lives, the thread's tile registers are whole tiles. Afterwards it gives them back, as the system has
+// to save them.
 class TileRegisters {
  public:
   TileRegisters() {
@@ -38,7 +38,7 @@ class TileRegisters {
   static_assert(sizeof(Shapes) == 64);
 };
 
-// Rows of 64 bytes, each `stride` bytes after the one before.
+// Loads rows of 64 bytes, each `stride` bytes after the one before.
 template <int kTile>
 inline void LoadTile(const void* from, int64_t stride) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");

@@ -1,4 +1,4 @@
-// See blas.h. The C interface of the BLAS (cblas_sgemm, and OpenBLAS's cblas_sbgemm) with integers of 32 bits, the way
+// See blas.h. Calls the C interface of the BLAS (cblas_sgemm, and OpenBLAS's cblas_sbgemm) with integers of 32 bits, as
 // distributions build it.
 #include "backends/cpu/products/blas.h"
 
@@ -29,8 +29,8 @@ struct Library {
   std::string file, missing;
 
   Library() {
-    // OpenBLAS's idle threads would spin for tens of milliseconds, beside the next kernel that is measured. 2^18 clocks
-    // are nearly as long as the crew's spin (crew.h).
+    // OpenBLAS's idle threads would spin for tens of milliseconds and disturb the next kernel. 2^18 clocks are nearly
+    // as long as the crew's spin (crew.h).
     setenv("OPENBLAS_THREAD_TIMEOUT", "18", 0);
     if (const char* named = std::getenv("ECMV_BLAS"); named != nullptr && *named != '\0') {
       const std::string reason = std::string(named).find('/') == std::string::npos ? "" : why_not_loadable(named);
@@ -84,7 +84,7 @@ std::string why_not(datasets::Shape shape) {
   return {};
 }
 
-// Y is [batch, rows] row-major, so it is X times W transposed.
+// Y is [batch, rows] row-major, so the call computes X times W transposed.
 template <typename Number>
 void multiply(Gemm<Number> gemm, const BlasProduct<Number>& product) {
   static std::mutex mutex;

@@ -1,7 +1,7 @@
 // Float products by a BLAS library of the system, the yardstick that everybody knows: OpenBLAS, BLIS or MKL. It is
 // opened at run time, so nothing is compiled or linked against it; kernels refuse where there is none. ECMV_BLAS names
-// another file. A library whose number of threads nobody can set is not used: that is the plain one, which is no
-// yardstick.
+// another file. A library without a call that sets its number of threads is not used: it is the plain reference BLAS,
+// which is no yardstick.
 #pragma once
 
 #include <cstdint>
@@ -21,26 +21,26 @@ struct BlasProduct {
   int batch = 0;
   float* y = nullptr;  // y[t * y_stride + row]
   int64_t y_stride = 0;
-  int threads = 1;  // of the library
+  int threads = 1;  // that the library uses
 };
 
 // Who splits the work.
 struct BlasPolicy : Policy {
-  bool own_threads;  // the library, over its own threads; otherwise every thread calls it for its rows
+  bool own_threads;  // true: the library splits the work over its threads; else every thread calls it for its rows
 };
 inline constexpr BlasPolicy kBlasPolicies[] = {{{"gemm_rows"}, false}, {{"gemm_threads"}, true}};
 
-// "" if the library has such a product of matrices of that shape, else why not, as a sentence.
+// "" if the library has this product for matrices of that shape, else the reason as a sentence.
 std::string why_no_sgemm(datasets::Shape shape);
 std::string why_no_sbgemm(datasets::Shape shape);
 
-// sgemm: float32 throughout. sbgemm: factors of bf16, sums of float32.
+// sgemm works in float32 throughout; sbgemm multiplies bf16 and sums in float32.
 void sgemm(const BlasProduct<float>& product);
 void sbgemm(const BlasProduct<uint16_t>& product);
 
-// A BLAS adds the products in an order of its own, each sum in float32 and rounded to nearest: what is assumed of every
-// kernel. 1 times a sum and 0 times what was there add nothing. With instructions for bf16, small numbers count as
-// zero.
+// A BLAS adds the products in an order of its own, with each sum in float32 and rounded to nearest, as ProductRounding
+// assumes of every kernel. Scaling a sum by 1 and adding 0 times the old value change nothing. The instructions for
+// bf16 take small numbers as zero.
 inline constexpr ProductRounding kSgemmRounding = {};
 inline constexpr ProductRounding kSbgemmRounding = {.flushes_subnormals = true};
 

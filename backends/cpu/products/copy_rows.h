@@ -1,4 +1,4 @@
-// The decode kernel of elements that are stored as they are, on CPUs.
+// The decode kernel on CPUs for elements that are stored unchanged.
 #pragma once
 
 #include <cstring>

@@ -1,6 +1,6 @@
-// Y = W X for a batch of tokens in float32, of uncompressed rows: what the uncompressed codecs and unfused products
-// use, and what a fused kernel multiplies decoded pieces with. kRows rows times kTokens tokens share their loads in
-// registers; for many tokens, columns go piece by piece. Per-target header: include it after foreach_target.h.
+// Y = W X in float32 for a batch of tokens and uncompressed rows. The uncompressed codecs and unfused products use it,
+// and fused kernels multiply decoded pieces with it. kRows rows times kTokens tokens share their loads in registers;
+// for many tokens, columns go piece by piece. Per-target header: include it after foreach_target.h.
 #if defined(ECMV_BACKENDS_CPU_DENSE_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_BACKENDS_CPU_DENSE_MATMUL_INL_H_
 #undef ECMV_BACKENDS_CPU_DENSE_MATMUL_INL_H_
@@ -18,7 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using FloatD = hn::ScalableTag<float>;
 
-// Stored elements as vectors of float32, in their order. kWhole: a row's last vector is zero past the row's end.
+// Loads stored elements as vectors of float32, in order. kWhole: a row's last vector is zero past the row's end.
 struct FloatElements {
   using Stored = float;
   static constexpr bool kWhole = true;
@@ -34,8 +34,8 @@ struct Bf16Elements {
   }
 };
 
-// The first `count` elements of a vector, then zeros. Through memory: it is done once a row, and with LoadN, which is
-// long code for 16-bit elements, in every form below, raw_bf16 took 41 s to compile instead of 12.
+// The first `count` elements of a vector, then zeros. It goes through memory, once a row: LoadN is long code for 16-bit
+// elements in every form below, and raw_bf16 took 41 s to compile with it instead of 12.
 template <class Elements>
 HWY_INLINE hn::Vec<FloatD> LoadFirst(const typename Elements::Stored* HWY_RESTRICT p, int64_t count) {
   HWY_ALIGN typename Elements::Stored last[hn::MaxLanes(FloatD())] = {};
@@ -50,14 +50,14 @@ struct Products {
   bool add;
 };
 
-// Rows w, w + stride, ...; columns [0, count) of them and of the tokens at x, x + x_stride, ..., which may be read up
-// to a vector past `count`. kPrefetchBytes: as in dense_matvec-inl.h.
+// Multiplies rows w, w + stride, ... over columns [0, count) by the tokens at x, x + x_stride, ..., which may be read
+// up to a vector past `count`. kPrefetchBytes: as in dense_matvec-inl.h.
 template <class Elements, int kRows, int kTokens, int kPrefetchBytes>
 HWY_INLINE void MatmulGroup(const typename Elements::Stored* HWY_RESTRICT w, int64_t stride, int64_t count,
                             const float* HWY_RESTRICT x, int64_t x_stride, Products out) {
   const FloatD df;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(df));
-  // Few sums alone would wait for each other's additions: then two sets of them.
+  // A few sums would wait for each other's additions, so there are two sets of them.
   constexpr int kSets = kRows * kTokens <= 4 ? 2 : 1;
   hn::Vec<FloatD> sums[kSets][kRows][kTokens];
   for (int s = 0; s < kSets; ++s)
@@ -99,10 +99,10 @@ HWY_INLINE void MatmulGroup(const typename Elements::Stored* HWY_RESTRICT w, int
     }
 }
 
-// Four rows times four tokens keep 16 sums: as many as there are registers at all before AVX-512.
+// Four rows times four tokens keep 16 sums, which fill all registers before AVX-512.
 inline constexpr int kTokensAtOnce = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3 ? 2 : 4;
 
-// Any number of tokens. Not inlined: several forms of a kernel share it.
+// Any number of tokens. Not inlined, because several forms of a kernel share it.
 template <class Elements, int kRows, int kPrefetchBytes>
 HWY_NOINLINE void MatmulRows(const typename Elements::Stored* HWY_RESTRICT w, int64_t stride, int64_t count,
                              const float* HWY_RESTRICT x, int64_t x_stride, int batch, Products out) {
@@ -119,7 +119,7 @@ HWY_NOINLINE void MatmulRows(const typename Elements::Stored* HWY_RESTRICT w, in
                                                     {out.y + t * out.stride, out.stride, out.add});
 }
 
-// Columns that are widened at once for many tokens: with the tokens' parts of them, a first-level cache full.
+// Columns to widen at once for many tokens: with the tokens' parts of them they fill a first-level cache.
 inline constexpr int64_t kWidenedColumns = 1024;
 
 // `count` elements as float32, and zeros up to the end of the last vector.
@@ -135,7 +135,7 @@ HWY_INLINE void WidenRow(const typename Elements::Stored* HWY_RESTRICT w, int64_
   if (c < count) hn::StoreU(LoadFirst<Elements>(w + c, count - c), df, out + c);
 }
 
-// Columns [begin, end) of up to kRows rows, widened piece by piece into memory that lies together.
+// Columns [begin, end) of up to kRows rows, widened piece by piece into contiguous memory.
 template <class Elements, int kRows, int kPrefetchBytes>
 HWY_INLINE void MatmulWidened(const typename Elements::Stored* HWY_RESTRICT w, int64_t rows, int64_t cols,
                               int64_t begin, int64_t end, const float* HWY_RESTRICT x, int64_t x_stride, int batch,
@@ -155,10 +155,10 @@ HWY_INLINE void MatmulWidened(const typename Elements::Stored* HWY_RESTRICT w, i
   }
 }
 
-// y[t * y_stride + r] = W x_t for W [rows, cols] at w, rows contiguous. A few tokens are multiplied with what is
-// loaded. For more of them rows are widened once, since 16 passes over four rows that are a power of two apart took 2.4
-// times as long; columns are parted only where the tokens would not fit half of a second-level cache, since parts of
-// rows are slow to read.
+// y[t * y_stride + r] = W x_t for W [rows, cols] at w, rows contiguous. Few tokens are multiplied with rows as they are
+// loaded. For more tokens rows are widened once: 16 passes over four rows that lie a power of two apart took 2.4 times
+// as long. Columns are split only where the tokens would not fit half of a second-level cache, since parts of rows are
+// slow to read.
 template <class Elements, int kRows, int kPrefetchBytes>
 HWY_INLINE void DenseMatmul(const typename Elements::Stored* HWY_RESTRICT w, int64_t rows, int64_t cols,
                             const float* HWY_RESTRICT x, int64_t x_stride, int batch, float* y, int64_t y_stride) {

@@ -1,5 +1,5 @@
-// Float products of tiles that a decode kernel has just written: the second half of an unfused matmul. Elements of any
-// type that why_no_float_product (exact_product.h) lets pass are made float32 a few KiB at a time and multiplied with
+// The second half of an unfused matmul: float products of tiles that a decode kernel has just written. Elements of any
+// type that why_no_float_product (exact_product.h) allows become float32 a few KiB at a time and are multiplied with
 // all tokens.
 #pragma once
 

@@ -1,5 +1,5 @@
-// y = W x for uncompressed int8 rows, kRows rows at once: x is loaded (and prepared) once for kRows weight vectors. Two
-// accumulators a row hide the latency of the dot product. Per-target header: include it after foreach_target.h.
+// y = W x for uncompressed int8 rows. x is loaded (and prepared) once for kRows rows. Two accumulators a row hide the
+// latency of the dot product. Per-target header: include it after foreach_target.h.
 #if defined(ECMV_BACKENDS_CPU_DENSE_MATVEC_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_BACKENDS_CPU_DENSE_MATVEC_INL_H_
 #undef ECMV_BACKENDS_CPU_DENSE_MATVEC_INL_H_
@@ -14,9 +14,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace ecmv::backends::cpu::HWY_NAMESPACE {
 
-// Rows w[0], w[stride], ...; y[r] written for r < kRows. What lies kPrefetchBytes ahead of every row's position is
-// requested into the L2 cache (0: nothing). Hardware prefetchers stop at 4 KiB page borders, and the few miss buffers
-// of an L1 hold a single core of Zen 4 near 16 GB/s, so far ahead and into L2 beats near and into L1.
+// Multiplies rows w[0], w[stride], ... and writes y[r] for r < kRows. Bytes kPrefetchBytes ahead of every row's
+// position are requested into the L2 cache (0: none). Far ahead and into L2 beats near and into L1: hardware
+// prefetchers stop at borders of 4 KiB pages, and the few miss buffers of an L1 hold a single core of Zen 4 near 16
+// GB/s.
 template <int kRows, int kPrefetchBytes>
 HWY_INLINE void DenseRowGroup(const int8_t* HWY_RESTRICT w, int64_t stride, int64_t cols, const int8_t* HWY_RESTRICT x,
                               int32_t correction, int32_t* HWY_RESTRICT y) {
@@ -58,8 +59,8 @@ HWY_INLINE void DenseMatvec(const int8_t* HWY_RESTRICT w, int64_t rows, int64_t 
   for (; r < rows; ++r) DenseRowGroup<1, kPrefetchBytes>(w + r * cols, cols, cols, x, correction, y + r);
 }
 
-// The same with kStreams rows at once that lie far apart, in kStreams equal parts of the matrix: as many long streams
-// for the prefetchers, each from page to page, instead of neighbouring rows.
+// The same for kStreams rows at once, one from each of kStreams equal parts of the matrix: prefetchers then see as many
+// long streams, which run from page to page, instead of neighbouring rows.
 template <int kStreams>
 HWY_INLINE void DenseMatvecStreams(const int8_t* HWY_RESTRICT w, int64_t rows, int64_t cols,
                                    const int8_t* HWY_RESTRICT x, int32_t* HWY_RESTRICT y) {

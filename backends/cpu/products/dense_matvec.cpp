@@ -11,7 +11,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace ecmv::backends::cpu::HWY_NAMESPACE {
 
-// The tile is in a near cache: no prefetch.
+// A near cache holds the tile, so nothing is prefetched.
 void Dense(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t* y) {
   DenseMatvec<4, 0>(w, rows, cols, x, y);
 }
@@ -24,8 +24,8 @@ uint64_t ReadStreams(const uint8_t* HWY_RESTRICT data, int64_t bytes) {
   const hn::ScalableTag<uint64_t> d64;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t part = bytes / kStreams / (4 * lanes) * (4 * lanes);
-  // Sums of 8 bytes never overflow, so the caller can tell from the total that every byte was read; one such
-  // instruction a cycle still outruns any memory.
+  // Sums of 8 bytes never overflow, so the total tells the caller that every byte was read. One such instruction a
+  // cycle still outruns any memory.
   auto s0 = hn::Zero(d64), s1 = s0, s2 = s0, s3 = s0;
   for (int64_t i = 0; i < part; i += 4 * lanes) {
     for (int s = 0; s < kStreams; ++s) {

@@ -1,4 +1,4 @@
-// Dense products for tiles that a decode kernel has just written: the second half of an unfused product.
+// The second half of an unfused product: dense products of tiles that a decode kernel has just written.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,7 @@ void dense_matvec_scalar(const int8_t* w, int64_t rows, int64_t cols, const int8
 // Through Highway, on the instruction set chosen at run time.
 void dense_matvec_simd(const int8_t* w, int64_t rows, int64_t cols, const int8_t* x, int32_t* y);
 
-// Reads all bytes once and returns their sum: the read-bandwidth measurement. Methods differ in streams and
-// prefetching.
+// Reads all bytes once and returns their sum, to measure read bandwidth. Methods differ in streams and prefetching.
 inline constexpr int kReadMethods = 4;
 uint64_t read_all_simd(const uint8_t* data, int64_t bytes, int method);
 

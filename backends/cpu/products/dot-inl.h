@@ -1,5 +1,5 @@
-// The dot product of four neighbouring bytes, accumulated in int32, in the best form of each instruction set; one
-// idea shared by every fused kernel and the dense product. Per-target header: include it after foreach_target.h.
+// The dot product of four neighbouring bytes, accumulated in int32, in the best form of each instruction set. Every
+// fused kernel and the dense product use it. Per-target header: include it after foreach_target.h.
 #if defined(ECMV_BACKENDS_CPU_DOT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_BACKENDS_CPU_DOT_INL_H_
 #undef ECMV_BACKENDS_CPU_DOT_INL_H_
@@ -20,12 +20,12 @@ using DotDU8 = hn::Repartition<uint8_t, DotD8>;
 using DotD16 = hn::Repartition<int16_t, DotD8>;
 using DotD32 = hn::Repartition<int32_t, DotD8>;
 
-// True where one instruction multiplies unsigned by signed bytes (VNNI): then weights are stored or shifted to w + 128
+// True where one instruction multiplies unsigned by signed bytes (VNNI): then weights are stored or shifted to w + 128,
 // and the caller subtracts 128 * sum(x) once.
 inline constexpr bool kDotIsBiased = HWY_TARGET <= HWY_AVX3_DL && HWY_TARGET >= HWY_AVX3_SPR;
 
-// x prepared once for many rows: as it is, or split into even and odd bytes widened to int16 where there is no byte
-// dot product (AVX3, AVX2, SSE4): that halves the work of every row.
+// x prepared once for many rows: unchanged, or, where there is no byte dot product (AVX3, AVX2, SSE4), split into even
+// and odd bytes widened to int16, which halves the work of every row.
 struct DotX {
   hn::Vec<DotD8> bytes;
 #if HWY_ARCH_X86

@@ -1,6 +1,6 @@
-// Elements as float32, for the types that float32 holds exactly: all of one and two bytes, and f32. Branch-free, so
-// that loops over them become vectors; inlined into callers of any instruction set. NaN and infinities stay what they
-// are.
+// Elements as float32, for the types that float32 holds exactly: all of one and two bytes, and f32. The code has no
+// branches, so loops over it become vectors, and is inlined into callers of any instruction set. NaN and infinities
+// stay NaN and infinities.
 #pragma once
 
 #include <bit>
@@ -15,8 +15,8 @@ namespace ecmv::backends::cpu {
 
 ECMV_INLINE float bf16_number(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
-// A smaller exponent and fraction, moved to where float32 has them, differ from their number by the power of two
-// between both exponents' biases; subnormal numbers become subnormal float32 and come out right as well.
+// A narrow exponent and fraction, shifted to float32's places, give the number divided by the power of two between the
+// two biases. Subnormal numbers become subnormal float32 and come out right as well.
 ECMV_INLINE float f16_number(uint16_t bits) {
   const uint32_t moved = (bits & 0x7FFFu) << 13;
   const uint32_t finite = std::bit_cast<uint32_t>(std::bit_cast<float>(moved) * 0x1p112f);
@@ -39,7 +39,7 @@ ECMV_INLINE void convert_elements(const std::byte* elements, int64_t count, floa
   }
 }
 
-// `count` elements of `type` at `elements`; of other types than those above nothing is written.
+// Writes `count` elements of `type` at `elements` as float32; writes nothing for types other than those above.
 ECMV_INLINE void elements_to_floats(datasets::ElementType type, const std::byte* elements, int64_t count, float* out) {
   using enum datasets::ElementType;
   switch (type) {

@@ -1,6 +1,6 @@
-// See panel_product.h. 32 rows are a slab: for each piece of its columns two panels of 16 rows are made and
-// multiplied, so that the piece's packed tokens are read from the first-level cache more than once; sums rest in a
-// small buffer between the pieces. By AMX: tile_product-inl.h.
+// See panel_product.h. A slab has 32 rows. Each piece of its columns becomes two panels of 16 rows, so that the piece's
+// packed tokens are read from the first-level cache more than once; between pieces the sums rest in a small buffer.
+// AMX: tile_product-inl.h.
 #include "backends/cpu/products/panel_product.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using DF = hn::RebindToFloat<D32>;
 using V32 = hn::Vec<D32>;
 using VF = hn::Vec<DF>;
 
-// A step is what one word of 32 bits of a panel holds: a column, or two. Words of a panel's row.
+// Words in a row of a panel. A step is one word of 32 bits: one column, or two.
 inline constexpr int64_t kPanelSteps = 128;
 inline constexpr int64_t kPanelRows = 16, kSlabRows = kPanelSumRows;
 inline constexpr int64_t kTokenLanes = static_cast<int64_t>(HWY_MAX_LANES_D(D32));
@@ -56,8 +56,8 @@ struct Pairs {
   }
 };
 
-// VDPBF16PS, which no instruction set of Highway that is compiled here has: for one instruction a whole set would have
-// to be compiled for all kernels.
+// VDPBF16PS is in no Highway instruction set that is compiled here. For this one instruction a whole set would have to
+// be compiled for all kernels.
 #undef ECMV_PAIR_DOTS
 #if HWY_TARGET == HWY_AVX3_DL && HWY_ARCH_X86_64
 #define ECMV_PAIR_DOTS 1
@@ -74,14 +74,14 @@ struct PairDots {
 };
 #endif
 
-// Asks for the lines of a panel's successor while the panel is multiplied.
+// Requests the lines of the next panel while this one is multiplied.
 struct Ahead {
   const std::byte* first = nullptr;  // null: nothing
   int64_t row_bytes = 0;
   int64_t lines_of_row = 0;
 };
 
-// One step, fully unrolled so that the sums are registers.
+// One step, fully unrolled so that sums stay in registers.
 template <class Form, int kRows, int kVectors>
 HWY_INLINE void Step(const uint32_t* HWY_RESTRICT panel, const uint32_t* HWY_RESTRICT x, int64_t x_stride,
                      VF (&acc)[kRows][kVectors]) {
@@ -94,7 +94,7 @@ HWY_INLINE void Step(const uint32_t* HWY_RESTRICT panel, const uint32_t* HWY_RES
     for (int v = 0; v < kVectors; ++v) acc[r][v] = Form::MulAdd(panel + r * kPanelSteps, tokens[v], acc[r][v]);
 }
 
-// sums[row][token] += the panel's rows times kVectors vectors of tokens, in rounds in which some lines are asked for.
+// sums[row][token] += the panel's rows times kVectors vectors of tokens. Each round requests some lines ahead.
 inline constexpr int64_t kRoundSteps = 16;
 template <class Form, int kRows, int kVectors>
 HWY_INLINE void MultiplyGroup(const uint32_t* HWY_RESTRICT panel, int64_t steps, const uint32_t* HWY_RESTRICT x,
@@ -124,11 +124,11 @@ HWY_INLINE void MultiplyGroup(const uint32_t* HWY_RESTRICT panel, int64_t steps,
     for (int v = 0; v < kVectors; ++v) hn::StoreU(acc[r][v], df, sums + r * kMaxBatch + v * kTokenLanes);
 }
 
-// Sums of more rows than hide an addition's latency, at least eight of them, and no more than registers hold: 32, or 16
-// before AVX-512.
+// Rows to sum at once: at least eight sums hide an addition's latency, and registers hold at most 32, or 16 before
+// AVX-512.
 inline constexpr bool kFewRegisters = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3;
 
-// Rows [kFirst, kFirst + kRows) of the panel; the first ones ask ahead.
+// Rows [kFirst, kFirst + kRows) of the panel; the first ones request ahead.
 template <class Form, int kFirst, int kRows, int kVectors>
 HWY_INLINE void MultiplySome(const uint32_t* HWY_RESTRICT panel, int64_t steps, const uint32_t* HWY_RESTRICT x,
                              int64_t x_stride, float* HWY_RESTRICT sums, const Ahead& ahead) {
@@ -204,7 +204,7 @@ HWY_NOINLINE void MultiplySlab(const PanelRows& matrix, int64_t first_row, int64
         std::memset(panel + here * kPanelSteps, 0, static_cast<size_t>((kPanelRows - here) * kPanelSteps * 4));
       Ahead ahead;
       if (matrix.streamed) {
-        // The same rows' next piece, or after the last one the first piece of the next slab's.
+        // The next piece of the same rows, or, after the last one, the first piece of the next slab.
         const bool last = first + kPieceCols >= cols;
         ahead = {last ? from - first * bytes + kSlabRows * matrix.row_bytes : from + kPieceCols * bytes,
                  matrix.row_bytes, kPieceCols * bytes / 64};
@@ -228,7 +228,7 @@ void Add(PanelForm form, const PanelRows& matrix, int64_t first_row, int64_t row
     MultiplySlab<Pairs>(matrix, first_row, rows, tokens, batch, sums.of);
 }
 
-// Four steps of a token as they are packed.
+// Four steps of a token in packed form.
 using D4 = hn::FixedTag<uint32_t, 4>;
 using V4 = hn::Vec<D4>;
 struct FloatsOfFloats {
@@ -260,8 +260,8 @@ struct PairsOfFloats {  // numbers of bf16, the upper halves
   }
 };
 
-// Transposes blocks of four tokens by four steps, in all `packed_steps`; tokens past the batch and fours of steps past
-// the tokens are zeros.
+// Transposes blocks of four tokens by four steps, `packed_steps` in all. Tokens past the batch and steps past the
+// tokens are zeros.
 template <class Load>
 HWY_INLINE void Pack(const Load& load, int64_t x_stride, int batch, int64_t steps, int64_t packed_steps,
                      uint32_t* HWY_RESTRICT packed) {
@@ -321,13 +321,13 @@ std::string why_not(PanelForm form) {
   return "This CPU lacks AVX512-BF16, the instruction that multiplies pairs of bf16.";
 }
 
-// AMX adds 16 exact products to each of two sums that begin at zero, and the sum of these to the result: sums of
-// float32 in some order, which round to nearest (Intel's manual, TDPBF16PS).
+// AMX adds 16 exact products to each of two sums that begin at zero, and then adds both to the result: float32 sums in
+// some order, rounded to nearest (Intel's manual, TDPBF16PS).
 ProductRounding panel_rounding(PanelForm form) {
   return {.flushes_subnormals = form == PanelForm::avx512_bf16 || form == PanelForm::amx};
 }
 
-// A word for each column and token; half of them for pairs, but at least a tile.
+// A word for each column and token, half of them for pairs; at least one tile.
 int64_t packed_bytes(int64_t cols) {
   return std::max(kTileSteps, (cols + 3) / 4 * 4) * kMaxBatch * static_cast<int64_t>(sizeof(float));
 }

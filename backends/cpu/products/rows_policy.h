@@ -1,5 +1,5 @@
-// Policies of products that go through rows of memory: how many at once, and how far ahead of the position in every row
-// memory is asked for. Which is best depends on a machine's prefetchers.
+// Policies of products that read rows from memory: how many at once, and how far ahead of the position in each row to
+// prefetch. The best one depends on the machine's prefetchers.
 #pragma once
 
 #include "backends/kernel.h"
@@ -8,7 +8,7 @@ namespace ecmv::backends::cpu {
 
 struct RowsPolicy : Policy {
   int rows;            // multiplied at once
-  int prefetch_bytes;  // asked for ahead of the position in every row
+  int prefetch_bytes;  // how far ahead of the position in every row to prefetch
   int streams = 1;     // parts of the matrix that a thread reads in turn
 };
 

@@ -1,5 +1,5 @@
-// Products of panel_product.h by AMX, which takes rows where they lie and tokens as they are packed. Per-target header,
-// for the target whose vectors have 16 words: include it after foreach_target.h.
+// Products of panel_product.h by AMX, which reads rows where they lie and tokens in their packed form. Per-target
+// header, for the target whose vectors have 16 words: include it after foreach_target.h.
 #if defined(ECMV_BACKENDS_CPU_TILE_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ECMV_BACKENDS_CPU_TILE_PRODUCT_INL_H_
 #undef ECMV_BACKENDS_CPU_TILE_PRODUCT_INL_H_
@@ -22,10 +22,10 @@ namespace ecmv::backends::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr int64_t kTileTokens = 16;
-inline constexpr int64_t kTilePanelCols = 256;  // of a piece of rows that do not lie as tiles
+inline constexpr int64_t kTilePanelCols = 256;  // of a piece of rows that are not stored as tiles
 
-// Sixteen rows of a slab as AMX loads them: where they lie, or in a panel of bf16 that has zeros past the rows and
-// columns. (All of them copied, tile behind tile: 12 instead of 14 G elements/s with 16 tokens.)
+// Sixteen rows of a slab as AMX loads them: in place, or from a panel of bf16 that has zeros past the rows and columns.
+// (Copying all of them, one tile after the other, ran at 12 instead of 14 G elements/s with 16 tokens.)
 struct TileRows {
   const std::byte* first;
   int64_t row_bytes;
@@ -36,8 +36,8 @@ HWY_INLINE void ForEach(std::integer_sequence<int, kIndex...>, const F& f) {
   (f(std::integral_constant<int, kIndex>{}), ...);
 }
 
-// sums[row][token] += kRowTiles * 16 rows times kTokenTiles * 16 tokens: registers 0 to 3 are sums, the next ones rows,
-// the others tokens.
+// sums[row][token] += kRowTiles * 16 rows times kTokenTiles * 16 tokens. Registers 0 to 3 hold sums, the next ones
+// rows, the others tokens.
 template <int kRowTiles, int kTokenTiles>
 HWY_INLINE void MultiplyTiles(const TileRows* HWY_RESTRICT rows, int64_t tiles, const uint32_t* HWY_RESTRICT x,
                               int64_t x_stride, float* HWY_RESTRICT sums) {
@@ -64,9 +64,9 @@ HWY_INLINE void MultiplyTiles(const TileRows* HWY_RESTRICT rows, int64_t tiles, 
   });
 }
 
-// One or two tiles of rows. More than 32 tokens meet two tiles of rows 32 at a time. Where rows come from memory, they
-// meet one tile after the other all at once, so that it passes once: 11 instead of 7 G elements/s with 64, and 6.6
-// instead of 6.9 from a cache.
+// Multiplies one or two tiles of rows. More than 32 tokens meet two tiles of rows, 32 tokens at a time. Rows from
+// memory go one tile at a time through all tokens, so that each is read once: 11 instead of 7 G elements/s with 64
+// tokens, but 6.6 instead of 6.9 from a cache.
 template <int kRowTiles>
 HWY_INLINE void MultiplyTileRows(const TileRows* HWY_RESTRICT rows, bool streamed, int64_t tiles,
                                  const uint32_t* HWY_RESTRICT x, int64_t x_stride, int batch,
@@ -85,7 +85,7 @@ HWY_INLINE void MultiplyTileRows(const TileRows* HWY_RESTRICT rows, bool streame
   if (batch > 0) MultiplyTiles<kRowTiles, 1>(rows, tiles, x, x_stride, sums);
 }
 
-// Elements of a byte, whose numbers bf16 holds exactly.
+// Elements of a byte, which bf16 holds exactly.
 HWY_INLINE void FillHalves(datasets::ElementType type, const std::byte* HWY_RESTRICT row, int64_t count,
                            uint16_t* HWY_RESTRICT halves) {
   const hn::FixedTag<uint32_t, 16> d;
@@ -99,10 +99,10 @@ HWY_INLINE void FillHalves(datasets::ElementType type, const std::byte* HWY_REST
   for (; c < count; ++c) halves[c] = static_cast<uint16_t>(words[c] >> 16);
 }
 
-// Adds to sums[row][token] what up to 32 rows from `first_row` on and tokens that were packed in whole tiles give.
-// Nothing is asked for ahead, which made it slower (13.5 instead of 15 G elements/s with 16 tokens, 8.5 instead of 12
-// with 32). Longer pieces help where rows come from memory, 11 instead of 9.5 with 64 tokens; from a cache it is short
-// ones, 7.6 instead of 6.9.
+// Adds to sums[row][token] the products of up to 32 rows from `first_row` on with tokens that were packed in whole
+// tiles. It prefetches nothing, which was slower (13.5 instead of 15 G elements/s with 16 tokens, 8.5 instead of 12
+// with 32). Long pieces are faster for rows from memory, 11 instead of 9.5 with 64 tokens; short ones for rows from a
+// cache, 7.6 instead of 6.9.
 HWY_NOINLINE void MultiplySlabByTiles(const PanelRows& matrix, int64_t first_row, int64_t rows,
                                       const PackedTokens& tokens, int batch, float* HWY_RESTRICT sums) {
   static_assert(kMaxBatch == 4 * kTileTokens);

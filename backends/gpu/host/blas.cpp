@@ -1,5 +1,5 @@
-// See blas.h. Both libraries are called through their C interfaces, which have kept their signatures and numbers for
-// years (cuBLAS since 11, rocBLAS since ROCm 4.5), so that no header of theirs is needed to build.
+// See blas.h. Both libraries are called through their C interfaces, whose signatures and numbers have been the same for
+// years (cuBLAS since 11, rocBLAS since ROCm 4.5), so the build needs none of their headers.
 #include "backends/gpu/host/blas.h"
 
 #if defined(ECMV_GPU_EMULATOR)
@@ -74,7 +74,7 @@ const Library& library() {
   return library;
 }
 
-// The library's handle for the device that is current.
+// The library's handle for the current device.
 struct DeviceHandle {
   Handle handle = nullptr;
   std::string missing;
@@ -113,14 +113,15 @@ std::string blas_missing() { return current_handle().missing; }
 
 namespace {
 
-// Types and the number 1 of a product, as the library counts them.
+// A product's types and its number 1, in the library's terms.
 template <typename Sum>
 struct Types {
   int factors, sums, compute;
   Sum one = 1, zero = 0;
 };
 
-// Row-major [rows, cols] is column-major [cols, rows], so W is the transposed operand. `columns` of x, x_stride apart.
+// A row-major [rows, cols] is a column-major [cols, rows], so W is the transposed operand. x has `columns` columns,
+// x_stride apart.
 template <typename Element, typename Sum>
 void multiply(const char* what, const Types<Sum>& types, const Element* w, datasets::Shape shape, const Element* x,
               int64_t x_stride, int columns, Sum* y, const BlasPlace& place) {

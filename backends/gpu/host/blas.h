@@ -1,8 +1,7 @@
-// Dense products by the platform's own BLAS library, the yardstick that everybody knows: cuBLAS on NVIDIA, rocBLAS
-// (which hipBLAS hands its calls to) on AMD; the emulator has none. The library is opened at run time, so that a plugin
-// loads where it is missing. Nothing here allocates during a launch: the handle is made when a kernel asks
-// blas_missing(), and each call brings its workspace, because the library would otherwise allocate one inside of a
-// captured graph.
+// Dense products by the platform's own BLAS library, the yardstick that everybody knows: cuBLAS on NVIDIA, rocBLAS (to
+// which hipBLAS forwards its calls) on AMD. The emulator has none. The library is opened at run time, so a plugin also
+// loads where it is missing. A launch allocates nothing: blas_missing() makes the handle, and each call brings its
+// workspace, since the library would otherwise allocate one inside a captured graph.
 #pragma once
 
 #include <string>
@@ -14,26 +13,26 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 // "" if the library answers on the current device, else why not, as a sentence.
 std::string blas_missing();
 
-// The workspace of a product: what cuBLAS takes by itself on its largest devices.
+// The workspace of a product: as much as cuBLAS takes by itself on its largest devices.
 inline constexpr int64_t kBlasWorkspaceBytes = int64_t{32} << 20;
 
-// What all products need besides their matrices, in device memory: kBlasWorkspaceBytes aligned to 256, and the call's
-// stream.
+// The operands of all products besides their matrices, in device memory: kBlasWorkspaceBytes aligned to 256, and the
+// call's stream.
 struct BlasPlace {
   std::byte* workspace = nullptr;
   void* stream = nullptr;
 };
 
-// `columns` products at once: w is [rows, cols] row-major, x holds `columns` vectors [cols] and y as many [rows], one
-// after the other. Asynchronous; what the library does not do is thrown by the next Stream::synchronize(). cols and
-// rows are multiples of 4.
+// `columns` products at once: w is [rows, cols] row-major, and x holds `columns` vectors [cols] and y as many [rows],
+// one after the other. Asynchronous; if the library refuses, the next Stream::synchronize() throws. cols and rows are
+// multiples of 4.
 void blas_product(const int8_t* w, datasets::Shape shape, const int8_t* x, int columns, int32_t* y,
                   const BlasPlace& place);
 // `batch` products at once of bf16 with sums in float32: w as above, token t at x + t * x_stride, its product at y + t
 // * rows.
 void blas_product(const uint16_t* w, datasets::Shape shape, const uint16_t* x, int64_t x_stride, int batch, float* y,
                   const BlasPlace& place);
-// One product in float32, without shortening the elements to fewer bits.
+// One product in float32, without rounding the elements to fewer bits.
 void blas_product(const float* w, datasets::Shape shape, const float* x, float* y, const BlasPlace& place);
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

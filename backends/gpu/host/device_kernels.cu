@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kReadThreads = 512;
 
-// A block reads tiles of kReadThreads x kLoads 16-byte words, every grid_size()-th one.
+// A block reads every grid_size()-th tile of kReadThreads x kLoads 16-byte words.
 template <int kLoads>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kReadThreads, 1) void read_tiles(Pointer<const uint4> data, int64_t count,
                                                                  Pointer<uint32_t> sum) {
@@ -41,7 +41,7 @@ void launch_read(const std::byte* data, int64_t bytes, uint32_t* sum, int64_t mo
 constexpr int kCompareThreads = 256;
 int64_t comparing_blocks(const DeviceInfo& device) { return 8 * std::max<int64_t>(1, device.compute_units); }
 
-// A thread meets its words in ascending order, so that its first difference ends its search.
+// A thread compares its words in ascending order, so its first difference ends its search.
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kCompareThreads, 1) void compare_words(Pointer<const std::byte> one,
                                                                        Pointer<const std::byte> other, int64_t bytes,
                                                                        Pointer<int64_t> firsts) {
@@ -171,7 +171,7 @@ void dense_product(const DenseMatrix& matrix, void* stream, const MatmulArgs& ar
     case i32:
     case u32:
     case i64:
-    case u64: return;  // refused before anything is uploaded: float32 does not hold them all
+    case u64: return;  // refused before upload: float32 does not hold all of them
   }
 }
 

@@ -12,7 +12,7 @@
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 namespace {
 
-// Where memory can be mapped: one start of one kernel.
+// Identifies the machine where memory can be mapped: one start of one kernel.
 std::string machine() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -60,7 +60,7 @@ class PeerRanks final : public Ranks {
   bool early_;
   int rounds_;
   std::unique_ptr<OfferedMemory> offered_;
-  std::vector<MappedMemory> mapped_;  // of the other ranks in order
+  std::vector<MappedMemory> mapped_;  // of the other ranks, in order
   Peers peers_;
 };
 

@@ -1,4 +1,4 @@
-// What each GPU backend says for itself, in backends/{cuda,hip,emulator}.
+// The functions that each GPU backend defines itself, in backends/{cuda,hip,emulator}.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 // All devices in the driver's order; without any, one entry whose `unavailable` says why. Never throws.
 std::vector<DeviceInfo> discover();
-// discover() from a driver's number of devices: describe(i) for each, or one entry with `why_none`.
+// Implements discover() from a driver's number of devices: describe(i) for each, or one entry with `why_none`.
 template <typename Describe>
 std::vector<DeviceInfo> list_devices(const char* backend, int count, Describe describe, const std::string& why_none) {
   std::vector<DeviceInfo> devices;
@@ -21,11 +21,11 @@ std::vector<DeviceInfo> list_devices(const char* backend, int count, Describe de
   none.unavailable = why_none;
   return {none};
 }
-// Makes the device with this number the calling thread's.
+// Makes this device the calling thread's current one.
 void activate(int index);
 // Clocks, power and throttle reasons now.
 DeviceState read_state(int index);
-// What links two devices: "NVLink, 18 links", "PCIe"; "" where nothing tells.
+// The link between two devices: "NVLink, 18 links", "PCIe"; "" if unknown.
 std::string link_between(int one, int other);
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -7,7 +7,7 @@
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 namespace {
 
-// No pattern that a kernel could write by chance, and another one in the next process.
+// The pattern differs from process to process, so no kernel writes it by chance.
 std::vector<std::byte> guard_pattern(int64_t bytes) {
   static const unsigned seed = std::random_device{}();
   std::minstd_rand random(seed);

@@ -12,8 +12,8 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 class GpuBuffer {
  public:
   GpuBuffer() = default;
-  // `bytes` >= 0, zero-initialised, the first one aligned to 256. The back guard begins with the byte past the last
-  // one. `name` completes "byte 7 of ..." in reports. Throws OutOfMemory.
+  // `bytes` >= 0, zero-initialised, aligned to 256. The back guard begins with the byte after the last. `name`
+  // completes "byte 7 of ..." in reports. Throws OutOfMemory.
   GpuBuffer(int64_t bytes, const std::string& name);
   GpuBuffer(GpuBuffer&& other) noexcept
       : block_(std::exchange(other.block_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
@@ -30,7 +30,7 @@ class GpuBuffer {
     return reinterpret_cast<T*>(data());
   }
   int64_t size() const { return bytes_; }
-  // [offset, offset + host.size()) to or from the host; waits until it is done.
+  // Copies [offset, offset + host.size()) to or from the host, and waits.
   void write(std::span<const std::byte> host, int64_t offset = 0) const {
     copy_in(data() + offset, host.data(), static_cast<int64_t>(host.size()));
   }
@@ -41,7 +41,7 @@ class GpuBuffer {
 
  private:
   static constexpr int64_t kGuardBytes = 4096;
-  // From the last byte up to a multiple of 256, and a page more.
+  // From the last byte to a multiple of 256, plus a page.
   int64_t back_guard_bytes() const { return (256 - bytes_ % 256) % 256 + kGuardBytes; }
   std::byte* block_ = nullptr;
   int64_t bytes_ = 0;

@@ -59,7 +59,7 @@ class GpuMatrix final : public UploadedMatrix {
   CompressedView view_;
   std::vector<GpuBuffer> buffers_;
   std::vector<uint64_t> hashes_;
-  std::deque<std::vector<std::byte>> small_;  // what section.host shows
+  std::deque<std::vector<std::byte>> small_;  // the bytes that section.host shows
 };
 
 double median(std::vector<double> values) {
@@ -81,7 +81,7 @@ class GpuDevice final : public Device {
                         [this](const CompressedMatrix& matrix) { return std::make_unique<GpuMatrix>(matrix, index_); });
   }
   std::unique_ptr<Buffer> copy_of(std::span<const std::byte> bytes) override {
-    // For modules, graphs and work space of libraries, which take theirs when they are first used.
+    // Left free for modules, graphs and work space of libraries, which allocate when they are first used.
     constexpr int64_t kSpareBytes = int64_t{1} << 30;
     select();
     const auto size = static_cast<int64_t>(bytes.size());
@@ -99,7 +99,7 @@ class GpuDevice final : public Device {
   }
   std::string link_to(int other) override { return link_between(index_, other); }
 
-  // The fastest of several ways to read; a sample is the mean of a few reads, so that the gap before a launch does not
+  // The fastest of several ways to read. A sample is the mean of a few reads, so that the gap before a launch does not
   // count.
   std::vector<double> time_reads(int64_t bytes, int repetitions) override {
     constexpr int kReads = 8;

@@ -20,7 +20,7 @@ class DeviceBuffer final : public Buffer {
     try {
       activate(index_);
     } catch (const std::exception&) {
-      // A device that is lost has nothing left to release; whoever ran on it has reported that.
+      // A lost device has nothing left to release, and the pass that ran on it has reported the loss.
     }
   }
   std::byte* data() const override { return buffer_.data(); }
@@ -45,7 +45,7 @@ class DeviceBuffer final : public Buffer {
 };
 
 // Decodes the whole matrix to the scratch and multiplies it there, in two launches. The matrix lies past the decoder's
-// own scratch, so that what a decoder writes past the matrix is in the guard zone.
+// own scratch, so a decoder that writes past the matrix hits the guard zone.
 struct UnfusedProduct {
   const BoundKernel* decode;
   DenseMatrix matrix;
@@ -69,8 +69,8 @@ struct UnfusedMatmul : UnfusedProduct {
   }
 };
 
-// Elements with scales of groups of columns, in three launches: decoded elements become float32 numbers after them,
-// which are exact, so the product rounds as ever. It writes and reads four more bytes an element.
+// Elements with scales of groups of columns, in three launches. Decoded elements become float32 numbers in memory after
+// them. They are exact, so the product rounds as any other. It writes and reads four more bytes an element.
 struct UnfusedScaledMatmul : UnfusedProduct {
   GroupScales scales;
   int64_t numbers_offset;
@@ -85,7 +85,7 @@ struct UnfusedScaledMatmul : UnfusedProduct {
   }
 };
 
-// Makes the device current before members that need it are made.
+// Makes the device current before the members that need it are constructed.
 int activated(int index) {
   activate(index);
   return index;
@@ -100,7 +100,7 @@ class GpuExecutor final : public Executor {
       activate(index_);
       stream_.synchronize();
     } catch (const std::exception&) {
-      // Reported by the run that caused it.
+      // The run that caused the error has reported it.
     }
     for (std::byte* data : host_) release_host(data);
   }
@@ -140,8 +140,8 @@ class GpuExecutor final : public Executor {
     stream_.synchronize();
   }
 
-  // Ranks meet before the clock starts; their meeting takes long enough for the host to have put everything that
-  // follows on the stream, so that what is timed begins on all devices at once.
+  // Ranks meet before the clock starts. The meeting takes long enough for the host to put all following work on the
+  // stream, so that the timed work begins on all devices at once.
   double time(std::span<const Step> steps) override {
     select();
     const size_t meetings = !steps.empty() && std::holds_alternative<Meet>(steps.front()) ? 1 : 0;
@@ -172,7 +172,7 @@ class GpuExecutor final : public Executor {
   }
 
  private:
-  // Captured when it is first asked for; null without graphs.
+  // Captured at the first call; null without graphs.
   Graph* graph_of(std::span<const Step> steps) {
     if (!graphs_ || steps.empty()) return nullptr;
     Graph& graph = captured_[{steps.data(), steps.size()}];
@@ -228,7 +228,7 @@ class GpuExecutor final : public Executor {
   std::map<std::pair<const Step*, size_t>, Graph> captured_;  // by steps
   std::byte* scratch_ = nullptr;
   std::vector<std::byte*> host_;  // page-locked
-  GpuBuffer differences_;         // of each wave that compares, from the first comparison on
+  GpuBuffer differences_;         // a difference for each comparing wave, allocated at the first comparison
 };
 
 }  // namespace

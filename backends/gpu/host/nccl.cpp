@@ -1,5 +1,5 @@
-// See nccl.h. The library is called through its C interface, whose functions, types and numbers used here have been the
-// same since NCCL 2.0, so that no header of it is needed to build.
+// See nccl.h. The library is called through its C interface. The functions, types and numbers used here have been the
+// same since NCCL 2.0, so the build needs no header of it.
 #include "backends/gpu/host/nccl.h"
 
 #if defined(ECMV_GPU_EMULATOR)
@@ -54,8 +54,8 @@ struct Library : InstalledLibrary {
   const char* (*error)(int) = nullptr;
 
   Library() : InstalledLibrary(kName) {
-    // Multicast through the switches is left off unless somebody asks for it: it needs memory that is set up for it,
-    // and where it is not, the library fails instead of doing without.
+    // Multicast through the switches stays off unless somebody asks for it. It needs memory that is set up for it, and
+    // without that the library fails instead of doing without multicast.
     (void)setenv("NCCL_NVLS_ENABLE", "0", 0);
     if (!open(kFiles)) return;
     take(version, "ncclGetVersion");
@@ -99,13 +99,13 @@ class NcclRanks final : public Ranks {
       return std::string();
     });
   }
-  // The communicator and its memory go with the process: to end one, all ranks would have to be there.
+  // The communicator and its memory live until the process ends: all ranks would have to be there to end one.
   int rank() const override { return rank_; }
   int count() const override { return count_; }
   std::string library() const override {
     int number = 0;
     if (nccl().version(&number) != 0) return kName;
-    // 21005 is 2.10.5; before 2.9 it was 2804 for 2.8.4.
+    // 21005 means 2.10.5; before 2.9, 2804 meant 2.8.4.
     const int major = number >= 10000 ? number / 10000 : number / 1000,
               minor = number >= 10000 ? number % 10000 / 100 : number % 1000 / 100;
     return std::string(kName) + " " + std::to_string(major) + "." + std::to_string(minor) + "." +

@@ -9,7 +9,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kMostBlocks = 64;
 
-// Stores that other devices see while this kernel runs, loads that see theirs; each 8 bytes are one.
+// Stores that other devices see while this kernel runs, and loads that see theirs, 8 bytes at once.
 ECMV_GPU_DEVICE void store_to_peer(Pointer<uint4> pointer, uint4 words) {
 #if defined(ECMV_GPU_EMULATOR)
   auto* const place = reinterpret_cast<uint64_t*>(&*pointer);
@@ -46,13 +46,13 @@ ECMV_GPU_DEVICE uint4 load_from_peer(Pointer<uint4> pointer) {
           static_cast<uint32_t>(high >> 32)};
 }
 
-// Parameters of the exchange: where parts are in the vector and, in pairs of words, in a buffer.
+// Parameters of the exchange: where parts lie in the vector and, in pairs of words, in a buffer.
 struct Parts {
   int64_t offsets[kMostPeers + 1];
   int64_t first_pair[kMostPeers];
 };
 
-// Up to 8 bytes at `data`, the rest zeros; `count` of them are there.
+// Loads `count` bytes at `data`, up to 8; the rest are zeros.
 ECMV_GPU_DEVICE uint2 load_values(Pointer<const std::byte> data, int64_t at, int64_t count) {
   if (at % 8 == 0 && count >= 8) return *cast<const uint2>(data + at);
   uint64_t bits = 0;
@@ -75,7 +75,7 @@ ECMV_GPU_DEVICE Pointer<uint4> pairs_of(const Peers& peers, int rank, uint32_t e
   return cast<uint4>(memory_of(peers, rank) + first + (epoch % 2) * peers.layout.words_of_buffer * 8);
 }
 
-// The pair of words at `words` as soon as both have the epoch: their values.
+// Waits until both words at `words` have the epoch, and returns their values.
 ECMV_GPU_DEVICE uint2 wait_for_pair(Pointer<uint4> words, uint32_t epoch) {
   uint4 word = load_from_peer(words);
   while (word.y != epoch || word.w != epoch) {
@@ -85,7 +85,7 @@ ECMV_GPU_DEVICE uint2 wait_for_pair(Pointer<uint4> words, uint32_t epoch) {
   return {word.x, word.z};
 }
 
-// All threads of a block call it at the end. The last block to end moves the counter on.
+// All threads of a block call it at the end. The last block to end advances the counter.
 ECMV_GPU_DEVICE void end_epoch(Pointer<uint32_t> counters, uint32_t epoch) {
   sync_block();
   if (thread_index() != 0) return;
@@ -94,7 +94,7 @@ ECMV_GPU_DEVICE void end_epoch(Pointer<uint32_t> counters, uint32_t epoch) {
   counters[0] = epoch;
 }
 
-// Pairs of words that hold a part of so many bytes; at least one, so that nobody goes on without a rank.
+// Pairs of words for a part of this many bytes; at least one, so that nobody goes on without a rank.
 ECMV_GPU_BOTH int64_t pairs_of_part(int64_t bytes) { return bytes <= 8 ? 1 : (bytes + 7) / 8; }
 
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, 1) void exchange(const ECMV_GPU_GRID_CONSTANT Peers peers,
@@ -133,7 +133,7 @@ ECMV_GPU_DEVICE uint32_t bits_of(float value) {
   return bits;
 }
 
-// A buffer has a part of `pairs` pairs of words for each rank. A thread reads and writes the same pairs of the vector.
+// A buffer has `pairs` pairs of words for each rank. A thread reads and writes the same pairs of the vector.
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, 1) void reduce(const ECMV_GPU_GRID_CONSTANT Peers peers,
                                                          Pointer<std::byte> data, int64_t bytes) {
   let_next_begin();
@@ -162,7 +162,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kThreads, 1) void reduce(const ECMV_GPU_GRID_CON
   end_epoch(counters, epoch);
 }
 
-// A thread for each rank. A word that is newer than the round is as good: that rank has been here.
+// One thread for each rank. A word newer than the round is as good: that rank has been here.
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32, 1) void meet_all(const ECMV_GPU_GRID_CONSTANT Peers peers, int rounds) {
   const Pointer<uint32_t> counters = cast<uint32_t>(memory_of(peers, peers.rank));
   const uint32_t used = counters[2];

@@ -1,6 +1,6 @@
-// Scales of groups of columns in a product with tokens: what matrix units sum up over 64 columns is multiplied by the
-// scale of these columns in each row, and then added to the row's sum. Elements stay small integers, which numbers of
-// bf16 hold exactly.
+// Scales of groups of columns in a product with tokens: the sum that matrix units make over 64 columns is multiplied by
+// these columns' scale in each row, and then added to the row's sum. Elements stay small integers, which bf16 holds
+// exactly.
 #pragma once
 
 #include <bit>
@@ -9,13 +9,13 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// A group has so many columns, or twice as many, four times, and so on: Kernel::group_cols.
+// Columns of a group: this many, or 2, 4, 8, ... times as many (Kernel::group_cols).
 inline constexpr int kScaleCols = 64;
 
 struct ColumnScales {
   Pointer<const uint16_t> stored;  // bf16, [rows, groups], or [groups] for all rows
-  int row_scales;                  // from row to row
-  int group_shift;                 // of a column to its group
+  int row_scales;                  // from one row to the next
+  int group_shift;                 // a column's group is its number >> group_shift
 
   ECMV_GPU_DEVICE Pointer<const uint16_t> of_row(int64_t row) const { return stored + row * row_scales; }
   ECMV_GPU_DEVICE float of(int64_t row, int col) const {
@@ -23,19 +23,19 @@ struct ColumnScales {
   }
 };
 
-// The layer's scales are some that such a kernel takes (takes_scales).
+// For layers whose scales such a kernel takes (takes_scales).
 inline ColumnScales column_scales_of(const GroupScales& scales) {
   const datasets::Scales& layout = *scales.layout;
   return {reinterpret_cast<const uint16_t*>(scales.stored), layout.rows == 1 ? 0 : static_cast<int>(layout.groups),
           std::countr_zero(static_cast<uint64_t>(layout.group_cols))};
 }
 
-// A lane's scales of kStrips times 64 columns in kPairs pairs of rows: g, g + 8, g + 16, ... Loaded before they are
-// needed.
+// A lane's scales for kStrips times 64 columns in kPairs pairs of rows: g, g + 8, g + 16, ... They are loaded before
+// they are needed.
 template <int kPairs, int kStrips>
 struct StripScales {
   Pointer<const uint16_t> first_row;
-  int rows[2 * kPairs];  // from there, in scales: half the registers of pointers
+  int rows[2 * kPairs];  // offsets in scales from there: half the registers of pointers
   int group_shift, last_col;
   uint32_t words[kPairs][kStrips];  // the lower half is the first row's
 
@@ -45,7 +45,7 @@ struct StripScales {
     ECMV_GPU_UNROLL
     for (int i = 0; i < 2 * kPairs; ++i) rows[i] = (8 * i < left ? 8 * i : left) * scales.row_scales;
   }
-  // The scales of the columns from `col` on; columns that do not exist have the last one's.
+  // Loads the scales of the columns from `col` on; columns past the end get the last one's.
   ECMV_GPU_DEVICE void load(int col) {
     ECMV_GPU_UNROLL
     for (int strip = 0; strip < kStrips; ++strip) {
@@ -58,7 +58,7 @@ struct StripScales {
   }
 };
 
-// In their place where elements have none.
+// Takes their place where elements have no scales.
 struct NoScales {
   ECMV_GPU_DEVICE NoScales(const ColumnScales&, int64_t, int64_t, int) {}
   ECMV_GPU_DEVICE void load(int) {}

@@ -1,7 +1,7 @@
-// Y = W X for a batch of tokens in float32 on a GPU, of uncompressed rows of any element type that float32 holds: the
-// uncompressed codecs' tuned kernel, and the second half of products that decode to memory first. A wave works on kRows
-// rows and kTokens tokens; a lane issues kLoads independent streaming loads a row before it uses the first, as in
-// dense_matvec.h, and unpacks what it loaded once for all tokens. Thread blocks of the same rows and other tokens are
+// Y = W X for a batch of tokens in float32 on a GPU, for uncompressed rows of any element type that float32 holds. It
+// is the uncompressed codecs' tuned kernel, and the second half of products that decode to memory first. A wave works
+// on kRows rows and kTokens tokens. A lane issues kLoads independent streaming loads a row before it uses the first, as
+// in dense_matvec.h, and unpacks each load once for all tokens. Thread blocks with the same rows and other tokens are
 // neighbours, so that they find the weights in the L2 cache.
 #pragma once
 
@@ -23,7 +23,7 @@ ECMV_GPU_DEVICE uint32_t bits_of(float value) {
   return bits;
 }
 
-// The sum over the wave, in every lane.
+// Sums over the wave; every lane gets the sum.
 ECMV_GPU_DEVICE float wave_sum(float value) {
   ECMV_GPU_UNROLL
   for (int distance = Wave::size() / 2; distance > 0; distance /= 2) value += Wave::shuffle_xor(value, distance);
@@ -37,7 +37,7 @@ struct TokenView {
   Pointer<float> y;  // [batch, rows]
   int64_t rows;
   int batch;
-  // Called by one lane for every row and token.
+  // One lane calls it for every row and token.
   ECMV_GPU_DEVICE void store(int64_t row, int token, float value) const { y[token * rows + row] = value; }
 };
 // `batch` tokens from `first` on.
@@ -45,8 +45,8 @@ inline TokenView tokens_of(const MatmulArgs& args, int batch, int first = 0) {
   return {args.x + first * args.x_stride, args.x_stride, args.y + first * args.y_stride, args.y_stride, batch};
 }
 
-// Element types: how many there are in a word, and the words' numbers. A smaller exponent and fraction, moved to where
-// float32 has them, differ from their number by a power of two; NaN and infinities do not come (see exact_product.h).
+// Element types: the number of elements in a word, and their numbers. A narrow exponent and fraction, shifted to
+// float32's places, give the number divided by a power of two. NaN and infinities do not occur (see exact_product.h).
 struct Bf16 {
   static constexpr int kPerWord = 2;
   static ECMV_GPU_DEVICE void unpack(uint32_t word, float* out) {
@@ -100,13 +100,13 @@ ECMV_GPU_DEVICE uint32_t word_of(uint4 words, int i) {
 }
 ECMV_GPU_DEVICE uint32_t word_of(uint2 words, int i) { return i == 0 ? words.x : words.y; }
 
-// Adds the products of one chunk of each row with the tokens' numbers there: `x` is those of the first token, others
-// lie x_offsets further.
+// Adds the products of one chunk of each row with the tokens' numbers there. `x` points to the first token's numbers;
+// the others lie x_offsets further.
 template <typename Number, typename Chunk, int kRows, int kTokens>
 ECMV_GPU_DEVICE void multiply_chunk(const Chunk (&weights)[kRows], Pointer<const float> x,
                                     const int (&x_offsets)[kTokens], float (&sums)[kRows][kTokens]) {
   constexpr int kWords = sizeof(Chunk) / 4, kNumbers = kWords * Number::kPerWord;
-  // Numbers that one load of x brings.
+  // Numbers in one load of x.
   constexpr int kWide = kNumbers % 4 == 0 ? 4 : 2,
                 kWordsOfPiece = kWide / Number::kPerWord > 0 ? kWide / Number::kPerWord : 1;
   static_assert(kNumbers % kWide == 0 && kWide % Number::kPerWord == 0);
@@ -139,8 +139,8 @@ ECMV_GPU_DEVICE void multiply_chunk(const Chunk (&weights)[kRows], Pointer<const
   }
 }
 
-// Chunk is what one load reads: uint4 or uint2; a row is `chunks` of them, and there are at least kRows. kResident: as
-// in dense_matvec.h.
+// Chunk is the type of one load: uint4 or uint2. A row has `chunks` of them, and there are at least kRows rows.
+// kResident: as in dense_matvec.h.
 template <typename Number, typename Chunk, int kWaves, int kLoads, int kRows, int kTokens, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves* kLargestWave, kResident / kWaves) void dense_matmul_rows(Pointer<const Chunk> w,
                                                                                                  int chunks,
@@ -150,7 +150,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves* kLargestWave, kResident / kWaves) void d
   const int first_token = static_cast<int>(block_index() % token_blocks) * kTokens;
   let_next_begin();
   if (wanted >= tokens.rows) return;
-  // The last wave takes rows that the one before takes too rather than fewer: they come out the same.
+  // The last wave repeats rows of the one before rather than take fewer; their results are the same.
   const int64_t first = wanted + kRows <= tokens.rows ? wanted : tokens.rows - kRows;
   constexpr int kNumbers = sizeof(Chunk) / 4 * Number::kPerWord;
   const Pointer<const Chunk> rows = w + (first * chunks + Wave::lane());
@@ -214,7 +214,7 @@ ECMV_GPU_DEVICE float number_at(Pointer<const std::byte> elements, int64_t i, da
   }
 }
 
-// For rows that begin anywhere: a wave a row, element by element.
+// For rows without alignment: one wave a row, element by element.
 template <int kTokens>
 ECMV_GPU_KERNEL void dense_matmul_elements(Pointer<const std::byte> w, datasets::ElementType type, int64_t cols,
                                            TokenView tokens) {
@@ -244,8 +244,8 @@ inline void launch_matmul_elements(const DenseMatrix& matrix, void* stream, cons
          matrix.elements, matrix.type, shape.cols, tokens_of(args, batch));
 }
 
-// Y = W X; asynchronous on the stream. Rows that are no multiples of sizeof(Chunk) bytes, or fewer than kRows of them,
-// are multiplied element by element.
+// Y = W X; asynchronous on the stream. Rows whose length is no multiple of sizeof(Chunk) bytes, or fewer than kRows
+// rows, are multiplied element by element.
 template <typename Number, typename Chunk, int kWaves, int kLoads, int kRows, int kTokens, int kResident>
 void launch_matmul_rows(const DenseMatrix& matrix, void* stream, const MatmulArgs& args, int batch) {
   const datasets::Shape shape = matrix.shape;

@@ -1,7 +1,7 @@
-// The dense product W x on a GPU: the uncompressed codec's tuned kernel, and the second half of products that decode to
-// memory first. One wave works on kRows rows; a lane issues kLoads independent 16-byte streaming loads a row before it
-// uses the first, because bytes in flight decide how much of the memory's bandwidth is reached. Rows that do not begin
-// at multiples of 16 bytes are read by 4 bytes or by single ones.
+// The dense product W x on a GPU. It is the uncompressed codec's tuned kernel, and the second half of products that
+// decode to memory first. One wave works on kRows rows. A lane issues kLoads independent 16-byte streaming loads a row
+// before it uses the first: bytes in flight decide how much of the memory's bandwidth is reached. Rows that do not
+// begin at multiples of 16 bytes are read by 4 bytes or byte by byte.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +32,9 @@ ECMV_GPU_DEVICE T load_weights(Pointer<const T> pointer) {
     return load_streaming(pointer);
 }
 
-// Chunk is what one load reads: uint4, uint32_t or int8_t; cols is a multiple of its elements. kResident waves must fit
-// on a multiprocessor: left alone, nvcc takes 80 registers for 8 loads, and one block of 16 waves then has a
-// multiprocessor for itself, idle while it ends and the next begins.
+// Chunk is the type of one load: uint4, uint32_t or int8_t; cols is a multiple of its elements. kResident waves must
+// fit on a multiprocessor. Without that bound nvcc takes 80 registers for 8 loads, and one block of 16 waves then
+// occupies a multiprocessor, which idles while that block ends and the next begins.
 template <typename Chunk, int kWaves, int kLoads, int kRows, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves* kLargestWave, kResident / kWaves) void dense_wave_rows(Pointer<const int8_t> w,
                                                                                                int64_t rows, int cols,
@@ -53,7 +53,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves* kLargestWave, kResident / kWaves) void d
     w_chunks[r] = cast<const Chunk>(w + row * cols);
     sum[r] = 0;
   }
-  // The last step may be partial; all before it run without a bound check.
+  // Only the last step may be partial; the others run without a bound check.
   const int step = kLoads * Wave::size();
   int begin = 0;
   for (; begin + step <= chunks; begin += step) {
@@ -98,7 +98,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kWaves* kLargestWave, kResident / kWaves) void d
   }
 }
 
-// Calls launch_one(Chunk{}) with the widest chunk that every row begins at a multiple of.
+// Calls launch_one(Chunk{}) with the widest chunk to which every row is aligned.
 template <typename LaunchOne>
 void for_widest_chunk(int64_t cols, LaunchOne launch_one) {
   if (cols % 16 == 0)
@@ -109,7 +109,7 @@ void for_widest_chunk(int64_t cols, LaunchOne launch_one) {
     launch_one(int8_t{});
 }
 
-// y and v = W x of int8 elements; asynchronous on the stream.
+// y and v = W x for int8 elements; asynchronous on the stream.
 template <int kWaves, int kLoads, int kRows, int kResident>
 void launch_dense(const DenseMatrix& matrix, void* stream, const MatvecArgs& args) {
   const datasets::Shape shape = matrix.shape;

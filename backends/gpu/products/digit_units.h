@@ -1,12 +1,12 @@
-// Products of bytes with up to 16 tokens of bf16 by four lane groups (a warpgroup) together: A [64, 32] of bytes in
-// their registers, 16 rows each, and B the tokens' digits in shared memory, sums in integers. A token is made integers
-// of 24 bits times a power of two, in three digits of a byte with sign: a product of bytes takes no instruction to make
-// numbers of bf16 of them, and has twice the columns of one of those. Sums of digits are exact, 32 bits being enough
-// for 131071 columns. What is cut from the tokens, up to 2^-22 of a token's largest number, is of the order of what
+// Products of bytes with up to 16 tokens of bf16 by four lane groups (a warpgroup) together: A [64, 32] of bytes lies
+// in their registers, 16 rows each, and B, the tokens' digits, in shared memory; sums are integers. Each token becomes
+// integers of 24 bits times a power of two, in three signed digits of a byte. So no instruction turns the elements into
+// bf16, and a product of bytes covers twice the columns of a product of bf16. Sums of digits are exact: 32 bits are
+// enough for 131071 columns. The bits cut from a token, up to 2^-22 of its largest number, are of the order of what
 // sums in float32 lose beside that number.
 //
 // Digits lie in blocks of 128 columns, [digits, tokens, 128 columns], a byte each: row kDigitTokens d + t has digit d
-// of token t, and its parts of 16 bytes change places as those of tokens do (warpgroup_units.h).
+// of token t, and its parts of 16 bytes change places like those of tokens (warpgroup_units.h).
 #pragma once
 
 #include "backends/gpu/bits.h"
@@ -21,19 +21,20 @@ inline constexpr int kTokenDigits = 3, kDigitTokens = 16, kDigitRows = kTokenDig
                      kDigitUnitsOfBlock = kDigitBlockCols / kDigitUnitCols;
 inline constexpr int64_t kDigitColBytes = kDigitRows;  // of a column
 
-// A token's number as an integer times 2^token_digits_unit(): exact down to 2^-14 of the token's largest number, and
+// A token's number is an integer times 2^token_digits_unit(): exact down to 2^-14 of the token's largest number, and
 // nearer than 2^-22 of the largest for all.
 ECMV_GPU_DEVICE int token_digits_unit(int largest_exponent) { return largest_exponent - 127 - 7 - 14; }
 class TokenDigits {
  public:
-  // The token's largest number has that exponent. A float may not hold 2^-unit, so it is two factors.
+  // `largest_exponent` is the exponent of the token's largest number. A float may not hold 2^-unit, so it is two
+  // factors.
   explicit ECMV_GPU_DEVICE TokenDigits(int largest_exponent) {
     const int up = -token_digits_unit(largest_exponent);
     first_ = float_of(static_cast<uint32_t>(127 + up / 2) << 23);
     second_ = float_of(static_cast<uint32_t>(127 + up - up / 2) << 23);
   }
-  // The digits of four columns, two numbers of bf16 a word, of digit d a word. A float with a unit of 1 is rounded to
-  // an integer, which is in its lowest bits then.
+  // The digits of four columns, given as two numbers of bf16 a word; words[d] gets digit d of each. A float with a unit
+  // of 1 is rounded to an integer, which then lies in its lowest bits.
   ECMV_GPU_DEVICE void words_of(uint2 numbers, uint32_t (&words)[kTokenDigits]) const {
     constexpr float kUnitOfOne = 0x1.8p23f;
     constexpr uint32_t kToDigits = 0x8080u - 0x400000u;
@@ -53,13 +54,13 @@ class TokenDigits {
   float first_, second_;
 };
 
-// The byte of a row and a column is at digit_byte(col) + digit_row_place(row, digit_part(col)).
+// A row's byte of a column is at digit_byte(col) + digit_row_place(row, digit_part(col)).
 ECMV_GPU_DEVICE int digit_byte(int col) { return col / kDigitBlockCols * kDigitBlockBytes + col % 16; }
 ECMV_GPU_DEVICE int digit_part(int col) { return col % kDigitBlockCols / 16; }
 ECMV_GPU_DEVICE int digit_row_place(int row, int part) { return row * kDigitRowBytes + (part ^ (row & 7)) * 16; }
 
-// c += A B for A [16, 16] and B [16, 8] of bytes with signs, dealt to the lanes 4 g + t of a group of 32, four bytes a
-// word: `above` holds A[g, 4t..], `below` A[g + 8, 4t..], b B[4t.., g]; sums as of multiply_tokens.
+// c += A B for A [16, 16] and B [16, 8] of signed bytes, four a word, dealt to the lanes 4 g + t of a group of 32:
+// `above` holds A[g, 4t..], `below` A[g + 8, 4t..], b B[4t.., g]; sums as of multiply_tokens.
 ECMV_GPU_DEVICE void multiply_bytes(uint32_t above, uint32_t below, uint32_t b, int32_t (&c)[4]) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
@@ -81,9 +82,9 @@ ECMV_GPU_DEVICE void multiply_bytes(uint32_t above, uint32_t below, uint32_t b, 
 #endif
 }
 
-// C += A B by all four lane groups, for the columns 32 `unit` to 32 `unit` + 31 of the block `bytes` further than the
-// first: of the first 16 columns a.x and a.y are what multiply_bytes calls above and below, of the others a.z and a.w.
-// c[2 d + k] has the sums of digit d of tokens 8 k to 8 k + 7.
+// C += A B by all four lane groups, for the columns 32 `unit` to 32 `unit` + 31 of the block `bytes` after the first.
+// For the first 16 columns a.x and a.y are `above` and `below` of multiply_bytes, for the others a.z and a.w. c[2 d +
+// k] has the sums of digit d of tokens 8 k to 8 k + 7.
 ECMV_GPU_DEVICE void multiply_digits(uint4 a, const SharedBlocks& blocks, int bytes, int unit,
                                      int32_t (&c)[kDigitTiles][4]) {
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
@@ -111,7 +112,7 @@ ECMV_GPU_DEVICE void multiply_digits(uint4 a, const SharedBlocks& blocks, int by
 #endif
 }
 
-// What c[..][i] of the digits' sums are together, of tokens 8 k to 8 k + 7; five roundings.
+// Combines the digits' sums c[..][i] of tokens 8 k to 8 k + 7; five roundings.
 ECMV_GPU_DEVICE float number_of_digits(const int32_t (&c)[kDigitTiles][4], int k, int i) {
   float number = 0;
   ECMV_GPU_UNROLL

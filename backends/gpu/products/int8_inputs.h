@@ -1,5 +1,5 @@
-// A vector of int8 in shared memory, and the sum of its elements: kernels whose weights are stored with an offset
-// subtract a multiple of it from every row.
+// A vector of int8 in shared memory, and the sum of its elements. Kernels whose weights are stored with an offset
+// subtract a multiple of the sum from every row.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ ECMV_GPU_DEVICE int32_t sum_of_bytes(uint32_t word, int32_t sum) {
   return dot4(0x01010101, static_cast<int32_t>(word), sum);
 }
 
-// Adds up what the threads of a group of 32 lanes have.
+// Adds up `own` over the threads of a group of 32 lanes.
 ECMV_GPU_DEVICE void add_to(Pointer<int32_t> sum, int32_t own) {
   using LaneGroup = Lanes<32>;
   own = LaneGroup::reduce_add(own);
   if (LaneGroup::lane() == 0 && own != 0) atomic_add(sum, own);
 }
 
-// By all threads of a block, whole groups of 32 lanes: copies x [cols], in global memory and aligned to 16 bytes, to
-// `to` in shared memory, zeros up to column `stored_cols`, a multiple of 16, and adds its elements to *sum. A barrier
-// of the block has to follow, and has to be between what clears *sum and this.
+// Copies x [cols], in global memory and aligned to 16 bytes, to `to` in shared memory, with zeros up to column
+// `stored_cols`, a multiple of 16, and adds its elements to *sum. All threads of a block call it, whole groups of 32
+// lanes. It needs a barrier of the block after it, and one between the code that clears *sum and this.
 ECMV_GPU_DEVICE void load_inputs(Pointer<const int8_t> x, int cols, int stored_cols, Pointer<std::byte> to,
                                  Pointer<int32_t> sum) {
   int32_t own = 0;

@@ -1,6 +1,6 @@
-// Products of small matrices of bytes by 32 lanes together: the matrix units of NVIDIA devices since sm_80, elsewhere
-// and in the emulator the same sums by shuffles and dot products. Sums are exact integers, so every device has the same
-// result.
+// Products of small matrices of bytes by 32 lanes together. They use the matrix units of NVIDIA devices since sm_80;
+// elsewhere and in the emulator shuffles and dot products give the same sums. Sums are exact integers, so every device
+// has the same result.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// c += A B for A [16, 32] of unsigned and B [32, 8] of signed bytes, dealt to the lanes 4 g + t of a group of 32. A row
-// of four neighbouring bytes is a word: a.x holds A[g, 4t..], a.y A[g + 8, 4t..], a.z A[g, 16 + 4t..], a.w A[g + 8, 16
-// + 4t..]; b.x holds B[4t.., g], b.y B[16 + 4t.., g]; c[0] is C[g, 2t], c[1] C[g, 2t + 1], c[2] C[g + 8, 2t], c[3] C[g
-// + 8, 2t + 1].
+// c += A B for A [16, 32] of unsigned and B [32, 8] of signed bytes, dealt to the lanes 4 g + t of a group of 32. A
+// word has four neighbouring bytes of a row: a.x holds A[g, 4t..], a.y A[g + 8, 4t..], a.z A[g, 16 + 4t..], a.w A[g +
+// 8, 16 + 4t..]; b.x holds B[4t.., g], b.y B[16 + 4t.., g]; c[0] is C[g, 2t], c[1] C[g, 2t + 1], c[2] C[g + 8, 2t],
+// c[3] C[g + 8, 2t + 1].
 ECMV_GPU_DEVICE void multiply_panels(uint4 a, uint2 b, int32_t (&c)[4]) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"

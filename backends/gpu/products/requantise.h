@@ -8,7 +8,7 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// Equal to backends::requantise on every device: one float32 product, ties to even, clamped. There is nothing to
+// Equals backends::requantise on every device: one float32 product, ties to even, clamped. The compiler has nothing to
 // contract.
 ECMV_GPU_DEVICE int8_t requantise_on_device(int32_t accumulator, float scale) {
   const float rounded = rintf(static_cast<float>(accumulator) * scale);
@@ -19,7 +19,7 @@ struct Epilogue {
   Pointer<int32_t> y;
   Pointer<int8_t> v;
   float scale;
-  // Called by one lane for every row.
+  // One lane calls it for every row.
   ECMV_GPU_DEVICE void store(int64_t row, int32_t accumulator) const {
     y[row] = accumulator;
     v[row] = requantise_on_device(accumulator, scale);

@@ -1,27 +1,27 @@
-// Products of tokens with rows that lanes own. Matrix units want the columns of a row from four lanes; a lane that
-// decodes a row has them all. So what a lane has of its row is its part of operand B as it is: there the four lanes 4 n
-// + t have one column n and different k, but they are different rows of the matrix here. Operand A keeps them apart: it
-// has a row for each t and each of four numbers that are multiplied (tokens, or digits of one), zero but where k
-// belongs to t. Three of four multiplications are by zero: matrix units have them to spare, and half of the zeros need
-// no time where numbers of bf16 are concerned, since in every four k of a row two are zero ("2:4 sparsity"). The other
-// way is through shared memory (token_pieces.h), a store, a load and a barrier for what one instruction does here.
+// Products of tokens with rows, where each lane owns a row. Matrix units want the columns of a row from four lanes, but
+// a lane that decodes a row has them all. So a lane's part of its row becomes its part of operand B unchanged. In B the
+// four lanes 4 n + t have one column n and different k; here they are different rows of the matrix. Operand A keeps
+// them apart: it has a row for each t and each of four numbers to multiply (tokens, or digits of one), and is zero
+// except where k belongs to t. Three of four multiplications are by zero. Matrix units have them to spare, and with
+// bf16 half of the zeros need no time, since in every four k of a row two are zero ("2:4 sparsity"). The alternative
+// goes through shared memory (token_pieces.h): a store, a load and a barrier instead of one instruction here.
 #pragma once
 
 #include "backends/gpu/products/token_units.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// Lane l's sums[i] is the product of number own_sum_number(i) of four with the row of lane own_sum_row(i).
+// Lane l's sums[i] is the product of number own_sum_number(i) of the four with the row of lane own_sum_row(i).
 ECMV_GPU_DEVICE int own_sum_number(int i) { return Lanes<32>::lane() / 16 * 2 + i / 2; }
 ECMV_GPU_DEVICE int own_sum_row(int i) {
   const int lane = Lanes<32>::lane();
   return 4 * (lane % 4 * 2 + i % 2) + lane / 4 % 4;
 }
 
-// What lanes hold of rows in any order goes to the lanes that have those rows' sums: calls f(from, takes, i) in all
-// lanes until every lane that `has` something of `row` has been `from` for the two lanes which take it, into their
-// sums[i] and sums[i + 2]. Lanes may take at the same time what is of different rows. Six ballots tell each what is its
-// own.
+// Sends parts of rows, held by lanes in any order, to the lanes that have those rows' sums. It calls f(from, takes, i)
+// in all lanes until every lane that `has` a part of `row` has been `from` for the two lanes that take it into their
+// sums[i] and sums[i + 2]. Lanes may take parts of different rows at the same time. Six ballots tell each lane which
+// part is its own.
 template <typename F>
 ECMV_GPU_DEVICE void deal_to_sums(bool has, int row, F f) {
   using LaneGroup = Lanes<32>;
@@ -40,9 +40,9 @@ ECMV_GPU_DEVICE void deal_to_sums(bool has, int row, F f) {
   }
 }
 
-// The first operand of multiply_own_rows in shared memory: of each two tokens and eight columns 32 bytes, in pairs of
-// columns; first pair 0 of the one token and of the other, pair 2 of both, then pairs 1 and 3. A lane reads 16 of them,
-// those of pair own_pair_half(), of two of the four tokens (lanes below 16 the first two); lanes for which
+// The first operand of multiply_own_rows in shared memory: 32 bytes for each two tokens and eight columns, in pairs of
+// columns. First comes pair 0 of the one token and of the other, then pair 2 of both, then pairs 1 and 3. A lane reads
+// 16 of these bytes: pair own_pair_half() of two of the four tokens (lanes below 16 the first two). Lanes for which
 // reads_tokens() is false have zeros.
 inline constexpr int kOwnTokenBytes = 4;  // a column of two tokens
 ECMV_GPU_DEVICE bool reads_tokens() {
@@ -50,10 +50,10 @@ ECMV_GPU_DEVICE bool reads_tokens() {
   return lane % 2 == lane / 8 % 2;
 }
 ECMV_GPU_DEVICE int own_pair_half() { return Lanes<32>::lane() % 4 / 2; }
-// Where the pair of columns of both tokens lies that column `col` is of: a word each.
+// Where both tokens' pair of columns with column `col` lies: a word each.
 ECMV_GPU_DEVICE int own_pair_place(int col) { return col / 8 * 32 + col / 2 % 2 * 16 + col / 4 % 2 * 8; }
 
-// Two numbers of bf16 times two others, rounded once.
+// Multiplies two numbers of bf16 by two others; rounds once.
 ECMV_GPU_DEVICE uint32_t multiply_pairs(uint32_t a, uint32_t b) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   uint32_t numbers;
@@ -68,13 +68,12 @@ ECMV_GPU_DEVICE uint32_t multiply_pairs(uint32_t a, uint32_t b) {
 #endif
 }
 
-// sums += products of eight columns of four tokens with the lanes' rows: `first` are the row's numbers of bf16 in the
-// first four columns, two a word, `second` those in the other four.
+// sums += products of eight columns of four tokens with the lanes' rows: `first` holds the row's numbers of bf16 in the
+// first four columns, two a word, `second` the other four.
 ECMV_GPU_DEVICE void multiply_own_rows(uint4 tokens, uint2 first, uint2 second, float (&sums)[4]) {
   const int g = Lanes<32>::lane() / 4;
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  // Two neighbouring lanes have four k: in even rows those of the first lane are not zero, in odd rows those of the
-  // second.
+  // Two neighbouring lanes have four k: the first lane's are nonzero in even rows, the second lane's in odd rows.
   const uint32_t places = g % 2 == 0 ? 0x44444444u : 0xEEEEEEEEu;
   asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
       "{%8,%9,%10,%11}, {%0,%1,%2,%3}, %12, 0x0;"
@@ -105,15 +104,15 @@ ECMV_GPU_DEVICE void multiply_own_rows(uint4 tokens, uint2 first, uint2 second, 
 #endif
 }
 
-// A token of bf16 as an integer of 30 bits times a power of two, in four digits of a byte with sign: exact for numbers
+// A token of bf16 as an integer of 30 bits times a power of two, in four signed digits of a byte: exact for numbers
 // down to 2^-22 of the token's largest, and nearer than 2^-29 of the largest for all. Products with integers, and their
-// sums, are exact then.
+// sums, are then exact.
 inline constexpr int kDigits = 4;
-// The exponent of the largest of the token's numbers, without their signs.
+// The exponent of the token's largest number, signs ignored.
 ECMV_GPU_DEVICE int largest_exponent(uint32_t largest) {
   return largest >> 7 == 0 ? 1 : static_cast<int>(largest >> 7);
 }
-// What an integer is to be multiplied with is 2 to this.
+// The exponent of the power of two that multiplies the integers.
 ECMV_GPU_DEVICE int digits_unit(int largest_exponent) { return largest_exponent - 127 - 7 - 22; }
 // The digits of a number, the lowest in the lowest byte.
 ECMV_GPU_DEVICE uint32_t digits_of(uint32_t number, int largest_exponent) {
@@ -124,10 +123,10 @@ ECMV_GPU_DEVICE uint32_t digits_of(uint32_t number, int largest_exponent) {
   return (integer + 0x00808080u) ^ 0x00808080u;
 }
 
-// The first operand of multiply_own_bytes in shared memory: of each 16 columns 64 bytes, columns 0..3 with 8..11 and
-// then 4..7 with 12..15; of both the two lowest digits (of the first four columns digit 0 and digit 1, of the others
-// the same), then the two highest. A lane reads 16 bytes, those below lane 16 the lowest digits; lanes for which
-// reads_digits() is false have zeros.
+// The first operand of multiply_own_bytes in shared memory: 64 bytes for each 16 columns, first columns 0..3 with
+// 8..11, then 4..7 with 12..15. For both come first the two lowest digits (digit 0 and digit 1 of the first four
+// columns, then of the others), then the two highest. A lane reads 16 bytes; those below lane 16 read the lowest
+// digits. Lanes for which reads_digits() is false have zeros.
 inline constexpr int kDigitCols = 16, kDigitBytes = kDigitCols * kDigits;
 ECMV_GPU_DEVICE bool reads_digits() {
   const int lane = Lanes<32>::lane();
@@ -137,8 +136,8 @@ ECMV_GPU_DEVICE int digit_place(int digit, int col) {
   return col / 16 * kDigitBytes + col / 4 % 2 * 32 + digit / 2 * 16 + col / 8 % 2 * 8 + digit % 2 * 4 + col % 4;
 }
 
-// sums += products of eight columns of four digits with the lanes' rows, whose bytes are `first` (columns 4 k..) and
-// `second` (8 further), with signs or without.
+// sums += products of eight columns of four digits with the lanes' rows. `first` holds the bytes of columns 4 k..,
+// `second` those 8 further, with signs or without.
 template <bool kSigned>
 ECMV_GPU_DEVICE void multiply_own_bytes(uint4 digits, uint32_t first, uint32_t second, int32_t (&sums)[4]) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

@@ -1,9 +1,9 @@
-// How tokens of bf16 come to shared memory, a slice of columns at a time. Lane groups that multiply alone read them as
-// they are, each token a row of its slice. Four that multiply together read blocks of 64 columns whose pairs change
-// places (warpgroup_units.h): a launch before the product arranges all tokens so, once and not once for each
-// multiprocessor, and slices are copied as they lie. Where elements are stored such that pairs keep their places,
-// tokens are copied without that launch (copy_blocks_of_tokens). (H200, 16384 x 16384, two runs: with copies of single
-// pairs products of 64 tokens took 4 to 23 us longer, those of 16 up to 6.)
+// Copies tokens of bf16 to shared memory, a slice of columns at a time. Lane groups that multiply alone read them
+// unchanged, each token a row of its slice. Four that multiply together read blocks of 64 columns whose pairs change
+// places (warpgroup_units.h). A launch before the product arranges all tokens so, once and not once for each
+// multiprocessor, and slices are then copied as they lie. For elements stored such that pairs keep their places, tokens
+// are copied without that launch (copy_blocks_of_tokens). (H200, 16384 x 16384, two runs: copying single pairs instead
+// made products of 64 tokens take 4 to 23 us longer, and products of 16 tokens up to 6.)
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 inline constexpr int kTokenLanes = 32;
 
-// What a thread copies of slices of so many columns: runs of kEach columns of every few tokens. It divides: made once
-// for all slices where their length is not a constant and they are many.
+// A thread's share of copying a slice: runs of kEach columns, every few tokens. The constructor divides, so it is made
+// once for all slices if their length is not a constant and there are many.
 template <int kEach>
 class TokenRuns {
  public:
@@ -26,10 +26,10 @@ class TokenRuns {
     token_ = thread / runs_;
     run_ = thread - token_ * runs_;
     if (tokens_at_once_ == 1) token_ = 0, run_ = thread;
-    if (token_ >= tokens_at_once_) run_ = runs_;  // has nothing to do
+    if (token_ >= tokens_at_once_) run_ = runs_;  // this thread copies nothing
   }
-  // Starts the copies of the columns from `first_col` on, zeros from `end_col` on, to `to`, `token_bytes` from one
-  // token to the next; place(column of the slice) is the number that lies there.
+  // Starts the copies of the columns from `first_col` on, with zeros from `end_col` on, to `to`, `token_bytes` from one
+  // token to the next. place(column of the slice) gives the place for that column's number.
   template <typename Place>
   ECMV_GPU_DEVICE void copy(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col, int token_bytes,
                             Pointer<std::byte> to, Place place) const {
@@ -50,7 +50,7 @@ class TokenRuns {
   int runs_, tokens_at_once_, token_, run_;
 };
 
-// For every part: part p's columns begin at column first_col + p * part_cols. Zeros past the tokens' last column.
+// Copies for every part p the columns that begin at first_col + p * part_cols, with zeros past the tokens' last column.
 ECMV_GPU_DEVICE void copy_token_slices(const Bf16Tokens& tokens, int parts, int64_t part_cols, int64_t first_col,
                                        int cols, int token_bytes, Pointer<std::byte> to) {
   const TokenRuns<8> runs(cols);
@@ -59,15 +59,16 @@ ECMV_GPU_DEVICE void copy_token_slices(const Bf16Tokens& tokens, int parts, int6
               [](int col) { return col; });
 }
 
-// What the blocks of `cols` columns of the largest batch take in device memory.
+// Device memory for the blocks of `cols` columns of the largest batch.
 inline int64_t token_blocks_bytes(int64_t cols) {
   return (cols + kBlockCols - 1) / kBlockCols * kMaxBatch * kBlockTokenBytes;
 }
 
 inline constexpr int kArrangeThreads = 256;
 
-// to [blocks, block_tokens, 64] as warpgroup_units.h has it, zeros where there are no columns or tokens. A lane group
-// copies a token's columns of a block. Elements: unit_pair() is where the numbers of two columns go.
+// Writes `to` [blocks, block_tokens, 64] in the order of warpgroup_units.h, with zeros for columns and tokens that do
+// not exist. A lane group copies a token's columns of a block. Elements::unit_pair() is the place of the numbers of two
+// columns.
 template <typename Elements>
 ECMV_GPU_KERNEL void arrange_tokens(Bf16Tokens tokens, int64_t cols, int64_t blocks, int block_tokens,
                                     Pointer<std::byte> to) {
@@ -85,8 +86,8 @@ ECMV_GPU_KERNEL void arrange_tokens(Bf16Tokens tokens, int64_t cols, int64_t blo
   }
 }
 
-// The launch before a product whose kernel has blocks of `block_tokens` tokens: `tokens` get their blocks, which take
-// token_blocks_bytes(cols) at `place`, a multiple of 16.
+// The launch before a product whose kernel reads blocks of `block_tokens` tokens. It writes the blocks to `place`, a
+// multiple of 16, where they take token_blocks_bytes(cols), and sets tokens.blocks.
 template <typename Elements>
 void enqueue_token_blocks(void* stream, Bf16Tokens& tokens, int64_t cols, int block_tokens, std::byte* place,
                           int compute_units, bool early) {
@@ -97,8 +98,8 @@ void enqueue_token_blocks(void* stream, Bf16Tokens& tokens, int64_t cols, int bl
   tokens.blocks = place;
 }
 
-// Starts the copies of the `cols` columns from `first_col` on, both multiples of 64, by all threads; zeros for blocks
-// that begin at `end_col` or after it.
+// Starts the copies of the `cols` columns from `first_col` on, both multiples of 64, by all threads, with zeros for
+// blocks that begin at `end_col` or after it.
 ECMV_GPU_DEVICE void copy_token_blocks(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col, int cols,
                                        int block_tokens, Pointer<std::byte> to) {
   constexpr int kBytes = 16;
@@ -109,9 +110,9 @@ ECMV_GPU_DEVICE void copy_token_blocks(const Bf16Tokens& tokens, int64_t first_c
     copy_async_or_zero<kBytes>(to + at, from + at, at < left);
 }
 
-// Copies such blocks, of kBlockTokens, from tokens as they lie in memory. Pairs keep their places, and no launch
-// arranges tokens before the product. Zeros for tokens and columns, eight at a time, that do not exist. A thread has
-// the same eight columns of blocks.
+// Copies blocks of kBlockTokens from tokens as they lie in memory. Pairs keep their places, and no launch arranges
+// tokens before the product. Tokens and columns that do not exist, eight columns at a time, become zeros. A thread
+// copies the same eight columns of all blocks.
 template <int kBlockTokens>
 ECMV_GPU_DEVICE void copy_blocks_of_tokens(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col, int cols,
                                            Pointer<std::byte> to) {
@@ -132,10 +133,10 @@ ECMV_GPU_DEVICE void copy_blocks_of_tokens(const Bf16Tokens& tokens, int64_t fir
   }
 }
 
-// As copy_blocks_of_tokens for kCols columns, in kernels that take many slices. Where all columns exist and a thread
-// has one token of each block, as nearly always, its copies differ by constants: 42 instructions for four of them
-// instead of 130. (quad_huffman, symbols of eight, 64 tokens, two runs each in turn on an H200: 1.60 T elements/s at
-// 8192 x 8192, and 1.56 before.)
+// As copy_blocks_of_tokens for kCols columns, in kernels that take many slices. Nearly always all columns exist and a
+// thread has one token of each block; then its copies differ by constants: 42 instructions for four of them instead of
+// 130. (quad_huffman, symbols of eight, 64 tokens, 8192 x 8192, two runs each in turn on an H200: 1.60 T elements/s
+// instead of 1.56.)
 template <int kBlockTokens, int kCols>
 ECMV_GPU_DEVICE void copy_slice_of_tokens(const Bf16Tokens& tokens, int64_t first_col, int64_t end_col,
                                           Pointer<std::byte> to) {

@@ -1,6 +1,6 @@
-// What a lane group does in a product with tokens of bf16 (token_matmul.h): brings rows and tokens to shared memory and
-// multiplies them. The columns that a lane has of a row lie together (16 bytes): which of them is which of the matrix
-// unit's does not matter as long as the tokens' are dealt in the same way.
+// The part of a lane group in a product with tokens of bf16 (token_matmul.h): it brings rows and tokens to shared
+// memory and multiplies them. A lane's columns of a row lie together (16 bytes). Which of them meets which column of
+// the matrix unit does not matter, as long as the tokens' columns are dealt in the same way.
 #pragma once
 
 #include <type_traits>
@@ -10,17 +10,23 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// Elements: what a lane loads of a row in a step (kLoads times 16 bytes, 64 bytes by four lanes), how many strips of
-// columns that is, how many columns of a strip a lane has, and of how many columns a matrix must be a multiple.
-// Rows<kRowTiles> brings them to shared memory: StoredRows, or of a form of their own. chunks() gives a strip's
-// elements of the rows g and g + 8, operands() 8 of their columns (number `eighth`) as two operands of multiply_tokens.
-// A lane's columns lie side by side where kTokenRun is 8; else runs of so many are dealt, and token_col() is where a
-// run goes in its 4 kCols. unit_pair() is where in a block of 64 columns (warpgroup_units.h) the numbers of two columns
-// go, so that they meet these operands. kFinishes: finish() adds something to the sums of a block's rows in shared
-// memory, [batch, token_sums]; the `shares` blocks with the same rows share that work.
+// Elements tells how rows are loaded and multiplied:
+//   kLoads       loads of 16 bytes by a lane from a row in a step (64 bytes by four lanes)
+//   kStrips      strips of columns in a step
+//   kCols        a lane's columns of a strip
+//   kWholeCols   a matrix's columns are a multiple of it
+//   Rows         Rows<kRowTiles> brings rows to shared memory: StoredRows, or a class of the elements' own
+//   chunks()     a strip's elements of the rows g and g + 8
+//   operands()   8 of their columns (number `eighth`) as two operands of multiply_tokens
+//   kTokenRun    8: a lane's columns lie side by side; else they are dealt in runs of this many, and token_col() is
+//                where a run goes in a strip's 4 kCols columns
+//   unit_pair()  the place of the numbers of two columns in a block of 64 columns (warpgroup_units.h), where they meet
+//                these operands
+//   kFinishes    finish() adds something to the sums of a block's rows in shared memory, [batch, token_sums]; the
+//                `shares` blocks with the same rows share that work
 template <typename Elements, int kRowTiles>
 struct StoredRows;
-// For elements of whose rows each is a chunk of its own.
+// For elements whose rows are one chunk each.
 struct ChunkOfRow {
   static constexpr int kLoads = 1, kStrips = 1, kTokenRun = 8;
   static constexpr bool kFinishes = false, kScaled = false;
@@ -82,7 +88,7 @@ struct ScaledElements : Elements {
   ColumnScales scales;
   ScaledElements(const Elements& elements, const ColumnScales& of) : Elements(elements), scales(of) {}
 };
-// What a lane has of the scales of a step.
+// A lane's scales for a step.
 template <typename Elements, int kPairs>
 ECMV_GPU_DEVICE auto step_scales(const Elements& elements, int64_t row, int64_t last_row, int cols) {
   if constexpr (Elements::kScaled)
@@ -93,28 +99,27 @@ ECMV_GPU_DEVICE auto step_scales(const Elements& elements, int64_t row, int64_t 
 
 template <typename Elements>
 inline constexpr int kStepCols = 4 * Elements::kCols* Elements::kStrips;
-// Tokens of a tile of eight lie in different banks: of 16 columns of a lane every other 16 bytes are read at once, of 8
-// neighbouring ones.
+// Keeps a tile's eight tokens in different banks: with 16 columns a lane, every other 16 bytes are read at once; with
+// 8, neighbouring ones.
 template <typename Elements>
 inline constexpr int kTokenPadding = Elements::kCols == 16 ? 16 : 64;
 
 inline constexpr int kTileRows = 16, kLaneBytes = 16, kPlaceBytes = kTokenLanes * kLaneBytes;
 
-// Where a lane group's rows begin: row `first` of the matrix and its last one, the first step that it takes, and how
-// many columns its block still has from there.
+// Where a lane group's rows begin: row `first` of the matrix and its last one, the first step, and the columns that the
+// block still has from there.
 struct RowsPlace {
   Pointer<const std::byte> w;
   int64_t row_bytes, first, last;
   int step, cols_left;
 };
 
-// This lane's bytes of the rows of its lane group, from the next step on, of a matrix stored row by row.
+// This lane's bytes of its lane group's rows, from the next step on, for a matrix stored row by row.
 template <typename Elements, int kRowTiles>
 struct StoredRows {
   static constexpr int kLoads = Elements::kLoads;
-  Pointer<const std::byte>
-      next[2 * kRowTiles];  // in rows g, g + 8, ...; those that do not exist are the last one again
-  int cols_left;            // from this lane's first one of the step
+  Pointer<const std::byte> next[2 * kRowTiles];  // in rows g, g + 8, ...; past the end, the last one again
+  int cols_left;                                 // from this lane's first column of the step
 
   explicit ECMV_GPU_DEVICE StoredRows(const Elements&, const RowsPlace& place) {
     const int lane = Lanes<kTokenLanes>::lane(), g = lane / 4, t = lane % 4;
@@ -139,7 +144,7 @@ struct StoredRows {
   }
 };
 
-// A form: lane groups of a block, tiles of 16 rows that a lane group has, tiles of 8 tokens, steps that are under way,
+// A form: the lane groups of a block, each lane group's tiles of 16 rows, the tiles of 8 tokens, the steps under way,
 // and whether four lane groups multiply as a warpgroup (warpgroup_units.h).
 template <typename Elements, int kGroups, int kRowTiles, int kTokenTiles, int kAhead, bool kByWarpgroup>
 struct TokenForm {
@@ -151,7 +156,7 @@ struct TokenForm {
 
   using Runs = TokenRuns<Elements::kTokenRun>;
 
-  // Starts the copies of a slice of the tokens; zeros from end_col on.
+  // Starts the copies of a slice of the tokens, with zeros from end_col on.
   static ECMV_GPU_DEVICE void copy_tokens(const Runs& runs, const Bf16Tokens& tokens, int first_col, int end_col,
                                           int slice_cols, int token_bytes, Pointer<std::byte> to) {
     if constexpr (kByWarpgroup) {
@@ -165,14 +170,13 @@ struct TokenForm {
       });
     }
   }
-  // By all threads, before a barrier and reading what has been copied.
+  // All threads call it, before a barrier and before reading the copies.
   static ECMV_GPU_DEVICE void tokens_are_there() {
     if constexpr (kByWarpgroup) order_before_units();
   }
 
-  // Multiplies a step: `col` is the part's first one in the slice, offsets[k] are from the slice's first byte to this
-  // lane's token of tile k and the lane's columns; `scales` are the step's. Calls read() when the stage may be filled
-  // again.
+  // Multiplies a step. `col` is the part's first column in the slice; offsets[k] lead from the slice's first byte to
+  // this lane's columns of its token of tile k; `scales` are the step's. Calls read() when the stage may be refilled.
   template <typename Scales, typename Read>
   static ECMV_GPU_DEVICE void multiply(const Elements& elements, Pointer<const std::byte> stage,
                                        Pointer<const std::byte> slice, int col, const int (&offsets)[kTokenTiles],
@@ -187,7 +191,7 @@ struct TokenForm {
       multiply_by_warps(elements, rows, slice + col * 2, offsets, scales, sums);
   }
 
-  // Rows in registers by blocks of the tokens.
+  // Multiplies rows in registers by blocks of the tokens.
   static ECMV_GPU_DEVICE void multiply_by_warpgroup(const Elements& elements,
                                                     const uint4 (&rows)[2 * kRowTiles][kLoads],
                                                     Pointer<const std::byte> slice, int col,
@@ -218,7 +222,7 @@ struct TokenForm {
   }
 
  private:
-  // `tokens`: this step's columns; `offsets` from there.
+  // `tokens` point to this step's columns, `offsets` count from there.
   template <typename Scales>
   static ECMV_GPU_DEVICE void multiply_by_warps(const Elements& elements, const uint4 (&rows)[2 * kRowTiles][kLoads],
                                                 Pointer<const std::byte> tokens, const int (&offsets)[kTokenTiles],

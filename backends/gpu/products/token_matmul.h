@@ -1,8 +1,8 @@
-// Y = W X for tokens of bf16 on matrix units, of rows of int8, f8 or bf16, or of what becomes numbers of bf16 in
-// registers. A thread block has some 16-row tiles, each of several lane groups (32 lanes, `parts`) that share its
-// columns step by step. What a lane multiplies it copies itself, asynchronously, to a ring of its own in shared memory
-// and reads back, so that no lane waits for another; the tokens of a slice of columns are copied by all lanes of the
-// block, a slice ahead. What is left at the end is one addition of the parts, and of the blocks that share rows.
+// Y = W X for tokens of bf16 on matrix units, for rows of int8, f8 or bf16, or of elements that become bf16 in
+// registers. A thread block has some tiles of 16 rows, and several lane groups (32 lanes, `parts`) share the columns of
+// each, step by step. A lane copies asynchronously exactly what it multiplies to a ring of its own in shared memory and
+// reads it back, so no lane waits for another. All lanes of the block copy the tokens of a slice of columns, a slice
+// ahead. At the end one addition joins the parts, and another the blocks that share rows.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// How a product is divided.
+// How a product is divided among blocks and lane groups.
 struct TokenPlan {
-  int tiles, parts;        // of a block: row tiles, and lane groups that share one
+  int tiles, parts;        // in a block: row tiles, and lane groups that share one
   int shares, share_cols;  // blocks that share its rows, and their columns (token_shares.h)
   int slice_steps;         // steps of a part in a slice
-  // In shared memory: from a token of a slice to the next, from one slice to the other, where the rings begin.
+  // In shared memory: from one token of a slice to the next, from one slice to the other, and where the rings begin.
   int token_bytes, slice_bytes, rings;
 };
 
@@ -56,7 +56,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
     if (works) rows.copy(ring + i * Form::kStageBytes, plan.parts);
     commit_copies();
   }
-  // Lanes of tokens that do not exist multiply the last one again, for results that nobody stores.
+  // Lanes whose token does not exist multiply the last one again; nobody stores the results.
   int offsets[kTokenTiles];
   ECMV_GPU_UNROLL
   for (int tile_of_tokens = 0; tile_of_tokens < kTokenTiles; ++tile_of_tokens) {
@@ -70,7 +70,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
   float sums[kRowTiles][kTokenTiles][4] = {};
   int stage = 0, slice_begin = first_col;
   for (int slice = 0; slice < slices; ++slice) {
-    // The tokens of this slice were committed before as many groups as the slice before had steps.
+    // This slice's tokens were committed before as many groups as the previous slice had steps.
     if (slice == 0 || plan.slice_steps >= kAhead - 1)
       wait_copies<kAhead - 1>();
     else
@@ -104,7 +104,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
   wait_copies<0>();
   sync_block();
 
-  // [parts, batch, rows of the block]: added up, then stored row by row. What lanes put at once is in different banks.
+  // [parts, batch, rows of the block] are added up, then stored row by row. Lanes write different banks at once.
   const int block_rows = plan.tiles * Form::kRows, token_sums = block_rows + kSumsPadding,
             part_sums = tokens.batch * token_sums;
   const Pointer<float> all = cast<float>(shared_memory());
@@ -141,7 +141,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
     for (int row = thread_index(); row < own_rows; row += Form::kThreads) y[row] = all[token * token_sums + row];
 }
 
-// A kernel's form: lane groups of a block, tiles of 16 rows that each has, steps that are under way, blocks that fit on
+// A kernel's form: the lane groups of a block, each one's tiles of 16 rows, the steps under way, the blocks that fit on
 // a multiprocessor, the most blocks that share rows, and whether four lane groups multiply as a warpgroup.
 struct TokenPolicy : Policy {
   int groups, row_tiles, ahead, resident, shares;
@@ -149,7 +149,7 @@ struct TokenPolicy : Policy {
   int rows() const { return kTileRows * row_tiles; }
 };
 
-// Tiles of eight tokens that a kernel for so many has.
+// Tiles of eight tokens in a kernel for this batch.
 inline int token_tiles(int batch, bool warpgroup) { return batch <= 8 && !warpgroup ? 1 : batch <= 16 ? 2 : 8; }
 
 struct SizedPlan {
@@ -157,13 +157,13 @@ struct SizedPlan {
   int64_t bytes;  // of shared memory; 0 where the batch does not fit
 };
 
-// Steps of a part that a slice is a multiple of: for warpgroups it is whole blocks of 64 columns.
+// A slice is a multiple of this many steps of a part: for warpgroups, whole blocks of 64 columns.
 template <typename Elements>
 int least_steps(const TokenPolicy& policy, int parts) {
   return policy.warpgroup && parts * kStepCols<Elements> % kBlockCols != 0 ? kBlockCols / kStepCols<Elements> : 1;
 }
 
-// Those parts of a plan that no batch changes: tiles, parts, shares and their columns.
+// The parts of a plan that do not depend on the batch: tiles, parts, shares and their columns.
 template <typename Elements>
 TokenPlan divide_tokens(const TokenPolicy& policy, datasets::Shape shape, int compute_units) {
   const int64_t row_tiles = (shape.rows + policy.rows() - 1) / policy.rows(),
@@ -183,9 +183,9 @@ TokenPlan divide_tokens(const TokenPolicy& policy, datasets::Shape shape, int co
   return plan;
 }
 
-// Slices as long as fit, for where one ends all lane groups wait for each other, but a quarter of the columns at most,
-// for nothing is multiplied before the first one is there (H200, 16384 columns, one token: 88 us a layer in one slice,
-// 73 with four tokens in two).
+// Slices are as long as fit, since all lane groups wait for each other where one ends, but at most a quarter of the
+// columns, since nothing is multiplied before the first one is there. (H200, 16384 columns: 88 us a layer for one token
+// in one slice, 73 for four tokens in two.)
 template <typename Elements>
 SizedPlan token_plan(const TokenPolicy& policy, datasets::Shape shape, int batch, int compute_units,
                      int64_t shared_bytes) {
@@ -211,14 +211,14 @@ SizedPlan token_plan(const TokenPolicy& policy, datasets::Shape shape, int batch
   }
 }
 
-// Rows of the elements, as stored.
+// Rows of elements as they are stored.
 struct TokenRows {
   const std::byte* first;
   int64_t row_bytes;
   datasets::Shape shape;
 };
 
-// A bound product. A batch that does not fit is multiplied in halves.
+// A bound product. It multiplies a batch that does not fit in halves.
 template <typename Elements, int kGroups, int kRowTiles, int kAhead, int kResident, bool kByWarpgroup>
 struct TokenProduct {
   Elements elements;
@@ -258,7 +258,7 @@ struct TokenProduct {
   }
 };
 
-// "" for rows that are whole steps of four lanes on a device with the shared memory for one token.
+// "" if rows are whole steps of four lanes and the device has the shared memory for one token.
 template <typename Elements>
 std::string why_no_token_product(const TokenPolicy& policy, datasets::Shape shape, const DeviceInfo& device) {
   constexpr int kWhole = Elements::kWholeCols;
@@ -271,19 +271,19 @@ std::string why_no_token_product(const TokenPolicy& policy, datasets::Shape shap
   return "";
 }
 
-// The policies of a kernel for some elements; `with_form` of one of them is its product.
-// Lane groups, tiles of 16 rows of each, steps under way, blocks of a multiprocessor, shares, whether four lane groups
-// are a warpgroup. What each wins is said for H100 and H200; the last of a list fit the 64 KiB of shared memory that
+// The policies of a kernel for some elements; `with_form` of one of them is its product. The numbers are lane groups,
+// each one's tiles of 16 rows, steps under way, blocks of a multiprocessor, shares, and whether four lane groups are a
+// warpgroup. The comments say where each wins on H100 and H200. The last of a list fit the 64 KiB of shared memory that
 // every supported device has.
 inline constexpr TokenPolicy kGroups16{{"groups16_ahead4"}, 16, 1, 4, 1, 1, false},
     kGroups16Rows32{{"groups16_rows32_ahead3"}, 16, 2, 3, 1, 1, false},
     kWarpgroup16Rows32{{"warpgroup16_rows32_ahead3"}, 16, 2, 3, 1, 1, true},
     kGroups4{{"groups4_ahead3_fit4"}, 4, 1, 3, 4, 1, false},
     kWarpgroup8Shares4{{"warpgroup8_ahead2_shares4"}, 8, 1, 2, 1, 4, true};
-// A row of few columns is the first one's, most others the warpgroups'.
+// The first wins with few columns, the warpgroups mostly elsewhere.
 inline constexpr TokenPolicy kF8TokenPolicies[] = {kGroups16, kGroups16Rows32, kWarpgroup16Rows32, kGroups4,
                                                    kWarpgroup8Shares4};
-// Shared rows win with 64 tokens, the warpgroups alone most others.
+// Shared rows win with 64 tokens, the warpgroups mostly elsewhere.
 inline constexpr TokenPolicy kInt8TokenPolicies[] = {
     kGroups16, kGroups16Rows32,   kWarpgroup16Rows32, {{"warpgroup16_rows32_ahead3_shares4"}, 16, 2, 3, 1, 4, true},
     kGroups4,  kWarpgroup8Shares4};
@@ -291,11 +291,11 @@ inline constexpr TokenPolicy kInt8TokenPolicies[] = {
 inline constexpr TokenPolicy kBf16TokenPolicies[] = {
     kGroups16,          kGroups16Rows32, {{"groups8_ahead6_fit2"}, 8, 1, 6, 2, 1, false},
     kWarpgroup16Rows32, kGroups4,        kWarpgroup8Shares4};
-// For elements with scales of groups of columns, multiplied by each lane group alone.
+// For elements with scales of groups of columns. Each lane group multiplies alone.
 inline constexpr TokenPolicy kScaledTokenPolicies[] = {kGroups16, kGroups4};
 inline constexpr TokenPolicy kWideScaledTokenPolicies[] = {{{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
                                                            {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false}};
-// For elements of several loads a step. Each of the first four is the fastest somewhere.
+// For elements with several loads a step. Each of the first four is the fastest somewhere.
 inline constexpr TokenPolicy kWideTokenPolicies[] = {
     {{"groups16_ahead2"}, 16, 1, 2, 1, 1, false},
     {{"warpgroup16_ahead1_shares2"}, 16, 1, 1, 1, 2, true},

@@ -1,4 +1,4 @@
-// A batch that is multiplied in parts. All parts but the last have equally many tokens, so two plans serve a batch, and
+// A batch that is multiplied in parts. All parts but the last have equally many tokens, so a batch needs two plans, and
 // both are made when the kernel is bound. Host code.
 #pragma once
 
@@ -11,8 +11,8 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 template <typename Plan>
 struct TokenParts {
   int batch = 0, most = 0;
-  Plan whole{}, rest{};  // the plan for `most` tokens, and for those that are left in the end
-  // launch(first, tokens, plan) for every part.
+  Plan whole{}, rest{};  // the plan for `most` tokens, and the one for the remaining tokens
+  // Calls launch(first, tokens, plan) for every part.
   template <typename Launch>
   void each(Launch launch) const {
     for (int first = 0; first < batch; first += most) {

@@ -1,8 +1,8 @@
 // Rows that lanes decode, as operands of products with tokens of bf16. A lane decodes a row, but the matrix unit wants
-// a row from four lanes; so a lane group writes what it decoded to a piece of shared memory of its own, 32 rows x 64
-// bytes, and reads it back as operands. Blocks that do so have some groups of 32 rows, each of several lane groups
-// (`parts`) with columns of their own: number part * row_groups + row_group, so that those that multiply together have
-// the same columns.
+// a row from four lanes. So a lane group writes its decoded elements to a piece of shared memory of its own, 32 rows x
+// 64 bytes, and reads them back as operands. A block has some groups of 32 rows, and several lane groups (`parts`) for
+// each, with columns of their own. Their number is part * row_groups + row_group, so lane groups that multiply together
+// have the same columns.
 #pragma once
 
 #include "backends/gpu/products/token_form.h"
@@ -10,23 +10,23 @@
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 inline constexpr int kPieceRows = 32, kPieceRowBytes = 64, kPieceBytes = kPieceRows * kPieceRowBytes;
-// Numbers between one token's sums and the next one's.
+// Numbers between one token's sums and the next token's.
 inline constexpr int kSumsPadding = 4;
 
-// Where 16 bytes of a row lie: those that eight lanes write at once, and those of one row that lanes read at once, lie
-// in different banks.
+// Where 16 bytes of a row lie. Eight lanes write to different banks at once, and lanes that read one row at once read
+// different banks.
 template <int kRowBytes>
 ECMV_GPU_DEVICE int place_in_piece(int row, int chunk) {
   static_assert(kRowBytes == 64 || kRowBytes == 128 || kRowBytes == 256);
   return row * kRowBytes + (chunk ^ (kRowBytes == 64 ? row / 2 & 3 : row & 7)) * 16;
 }
 
-// A full piece; all lanes of the group may read it.
+// A full piece, which all lanes of the group may read.
 template <typename Elements>
 struct TokenPiece {
   Pointer<const std::byte> bytes;
 
-  // C += the piece's rows times the tokens' numbers at `tokens`, this lane's of its token of the first tile.
+  // C += the piece's rows times the tokens' numbers; `tokens` is this lane's place in its token of the first tile.
   template <int kTokenTiles>
   ECMV_GPU_DEVICE void multiply(const Elements& elements, Pointer<const std::byte> tokens, int token_bytes, int batch,
                                 float (&sums)[2][kTokenTiles][4]) const {
@@ -40,7 +40,7 @@ struct TokenPiece {
       for (int r = 0; r < 2; ++r) elements.operands(rows[2 * r][0], rows[2 * r + 1][0], eighth, a[r]);
       ECMV_GPU_UNROLL
       for (int tile = 0; tile < kTokenTiles; ++tile) {
-        // Lanes of tokens that do not exist multiply the last one again, for results that nobody stores.
+        // Lanes whose token does not exist multiply the last one again; nobody stores the results.
         const int token = 8 * tile + g < batch ? 8 * tile + g : batch - 1;
         const uint4 x = *cast<const uint4>(tokens + (token * token_bytes + eighth * 16));
         ECMV_GPU_UNROLL
@@ -51,7 +51,7 @@ struct TokenPiece {
       }
     }
   }
-  // By four lane groups, with the blocks of a slice; `col` is the piece's first one in the slice.
+  // The same by four lane groups, with the blocks of a slice; `col` is the piece's first column in the slice.
   template <int kTokenTiles>
   ECMV_GPU_DEVICE void multiply_together(const Elements& elements, Pointer<const std::byte> slice, int col,
                                          float (&sums)[2][kTokenTiles][4]) const {
@@ -76,9 +76,9 @@ struct PartOfRows {
   int64_t row_block;
 };
 
-// Adds up what the parts have summed, in their order, and stores it row by row. All threads of the block, which are
-// done with shared memory: the sums take its place, [parts, batch, rows of the block]. What lanes put at once is in
-// different banks.
+// Adds up the parts' sums in order and stores the total row by row. All threads of the block call it when they are done
+// with shared memory, where the sums take their place: [parts, batch, rows of the block]. Lanes write different banks
+// at once.
 template <int kTokenTiles>
 ECMV_GPU_DEVICE void store_piece_sums(const float (&sums)[2][kTokenTiles][4], const PartOfRows& of,
                                       const Bf16Tokens& tokens) {
@@ -110,7 +110,7 @@ ECMV_GPU_DEVICE void store_piece_sums(const float (&sums)[2][kTokenTiles][4], co
     }
   }
 }
-// Shared memory that this takes.
+// Shared memory for those sums.
 inline int64_t piece_sums_bytes(int parts, int batch, int row_groups) {
   return int64_t{parts} * batch * (row_groups * kPieceRows + kSumsPadding) * 4;
 }

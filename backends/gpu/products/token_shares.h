@@ -1,7 +1,7 @@
-// Products with tokens of which several thread blocks, the shares, take some of the columns each and more rows in
-// return. Each multiprocessor reads all tokens of its columns: with 64 tokens and 16384 columns 2 MB, 277 MB together
-// on an H200, as much as int8 weights of 16384 rows. Four shares read a quarter of that. What the shares sum up lies in
-// scratch [shares, batch, rows]; a launch after the product adds it in the order of the shares.
+// Splits a product with tokens among several thread blocks, the shares: each takes some of the columns, and more rows
+// in return. Each multiprocessor reads all tokens of its columns: with 64 tokens and 16384 columns 2 MB, 277 MB
+// together on an H200, as much as int8 weights of 16384 rows. Four shares read a quarter of that. The shares' sums lie
+// in scratch [shares, batch, rows]; a launch after the product adds them in the order of the shares.
 #pragma once
 
 #include <algorithm>
@@ -11,15 +11,15 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// What the shares of any batch take; 0 for one share, which stores results itself.
+// Scratch for the shares of any batch; 0 for one share, which stores results itself.
 inline int64_t share_scratch_bytes(int shares, int64_t rows) {
   return shares > 1 ? int64_t{shares} * kMaxBatch * rows * static_cast<int64_t>(sizeof(float)) : 0;
 }
 
-inline constexpr int kAddThreads = 256, kAddBlocks = 2048 / kAddThreads;  // of a multiprocessor
+inline constexpr int kAddThreads = 256, kAddBlocks = 2048 / kAddThreads;  // per multiprocessor
 
-// y[i] = sums[i] + sums[count + i] + ... for i < count, four at a time; those of four shares are loaded before they are
-// added.
+// y[i] = sums[i] + sums[count + i] + ... for i < count, four at a time. The sums of four shares are loaded before they
+// are added.
 template <typename Four>
 ECMV_GPU_KERNEL void add_shares(Pointer<const float> sums, int shares, int64_t count, Pointer<float> y) {
   constexpr int kEach = static_cast<int>(sizeof(Four) / sizeof(float)), kAtOnce = 4;
@@ -51,7 +51,7 @@ ECMV_GPU_KERNEL void add_shares(Pointer<const float> sums, int shares, int64_t c
   }
 }
 
-// The launch after a product of `shares`, which stored its sums at `scratch`: y [batch, rows], `count` numbers.
+// The launch after a product of `shares`, whose sums lie at `scratch`: y [batch, rows], `count` numbers.
 inline void enqueue_add_shares(void* stream, const std::byte* scratch, int shares, int64_t count, float* y,
                                int compute_units, bool early) {
   if (shares <= 1) return;

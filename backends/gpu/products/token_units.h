@@ -1,6 +1,6 @@
-// Products of small matrices of bf16 by 32 lanes together, summed in float32: the matrix units of NVIDIA devices since
-// sm_80, elsewhere and in the emulator the same products by shuffles and multiply-adds. Products are exact. Matrix
-// units cut where they add, so sums are off by more than rounding would allow: token_rounding().
+// Products of small matrices of bf16 by 32 lanes together, summed in float32. They use the matrix units of NVIDIA
+// devices since sm_80; elsewhere and in the emulator shuffles and multiply-adds form the same products. Products are
+// exact. Matrix units cut where they add, so sums are off by more than rounding would allow: token_rounding().
 #pragma once
 
 #include <bit>
@@ -10,8 +10,9 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
-// multiply_tokens() where matrix units have no bf16. On CUDA devices it is called: in line it made kernels of more than
-// 35,000 lines of PTX, and packed_outliers was not compiled for sm_75 within half an hour. So it takes 3 minutes.
+// multiply_tokens() for matrix units without bf16. On CUDA devices it is a function call: inlined it made kernels of
+// more than 35,000 lines of PTX, and packed_outliers was not compiled for sm_75 within half an hour. As a call it
+// takes 3 minutes.
 #if defined(__HIP__) || defined(ECMV_GPU_EMULATOR)
 #define ECMV_GPU_SHUFFLED ECMV_GPU_DEVICE
 #else
@@ -61,9 +62,8 @@ ECMV_GPU_DEVICE void multiply_tokens(uint4 a, uint2 b, float (&c)[4]) {
 }
 
 // Two int8 elements, bytes 2 kPair and 2 kPair + 1 of a word, as two numbers of bf16. 0x4300 with a byte below is 128 +
-// its lower seven bits, or, where its highest bit is set, 256 and twice as much: so the number with that bit cleared
-// less the one with only that bit is the element, and everything is exact.
-// `exponents`: kInt8Exponents.
+// its lower seven bits, or, if its highest bit is set, 256 and twice as much. So the number with that bit cleared minus
+// the number with only that bit is the element, and everything is exact. `exponents`: kInt8Exponents.
 inline constexpr uint32_t kInt8Exponents = 0x43434343;
 template <int kPair>
 ECMV_GPU_DEVICE uint32_t int8_numbers(uint32_t word, uint32_t exponents) {
@@ -80,9 +80,9 @@ ECMV_GPU_DEVICE uint32_t int8_numbers(uint32_t word, uint32_t exponents) {
 #endif
 }
 
-// Two fields of at most 7 bits, bytes 2 kPair and 2 kPair + 1 of a word, as the integers that they stand for, numbers
-// of bf16. `to_element` is what a field of 0 stands for less 128, twice: 0x4300 with a field below is 128 more than the
-// field. Exact where that and the integers have at most 8 bits.
+// Two fields of at most 7 bits, bytes 2 kPair and 2 kPair + 1 of a word, as the integers that they stand for, in bf16.
+// `to_element` is the integer of field 0 minus 128, twice: 0x4300 with a field below is 128 more than the field. Exact
+// if it and the integers have at most 8 bits.
 template <int kPair>
 ECMV_GPU_DEVICE uint32_t field_numbers(uint32_t word, uint32_t exponents, uint32_t to_element) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -102,9 +102,9 @@ inline uint32_t field_to_element(int lowest) {
   return half << 16 | half;
 }
 
-// Two numbers of f8 (e4m3) whose bits stand where bf16 has its own, the sign in bit 15 of a half, the exponent from bit
-// 7 on, the mantissa in bits 6..4: read as bf16 they are 2^-120 times what they are, subnormal ones too. Exact; what f8
-// calls NaN becomes 480.
+// Two numbers of f8 (e4m3), with their bits at bf16's places: the sign in bit 15 of a half, the exponent from bit 7 on,
+// the mantissa in bits 6..4. Read as bf16 they are 2^-120 times their value, subnormal ones too. Exact; f8's NaN
+// becomes 480.
 inline constexpr uint32_t kF8Raw = 0x80708070, kF8Exponents = 0x07800780;  // sign and mantissa; exponent
 ECMV_GPU_DEVICE uint32_t scaled_f8(uint32_t bits) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -115,30 +115,30 @@ ECMV_GPU_DEVICE uint32_t scaled_f8(uint32_t bits) {
   return bits_of(float_of(bits << 16) * 0x1p120f) >> 16 | bits_of(float_of(bits & 0xFFFF0000u) * 0x1p120f);
 #endif
 }
-// Bytes 2 kPair and 2 kPair + 1 of a word.
+// Takes bytes 2 kPair and 2 kPair + 1 of a word.
 template <int kPair>
 ECMV_GPU_DEVICE uint32_t f8_numbers(uint32_t word) {
   const uint32_t above = byte_permute(word, 0, kPair == 0 ? 0x1404 : 0x3424);  // in the upper byte of each half
   return scaled_f8(select_bits(0x80008000u, above, above >> 4 & (kF8Exponents | (kF8Raw & 0x7FFF7FFF))));
 }
 
-// Where a product with tokens of bf16 reads them and writes results.
+// The tokens and results of a product with tokens of bf16.
 struct Bf16Tokens {
   Pointer<const uint16_t> x;  // [batch, x_stride]
   int64_t x_stride;
   Pointer<float> y;  // [batch, rows]
   int64_t rows;
   int batch;
-  Pointer<const std::byte> blocks{};  // the tokens once more (token_copies.h), where lane groups multiply together
+  Pointer<const std::byte> blocks{};  // the tokens again (token_copies.h), for lane groups that multiply together
 };
 // `batch` tokens from `first` on.
 inline Bf16Tokens bf16_tokens_of(const MatmulArgs& args, int batch, int first = 0) {
   return {args.x_bf16 + first * args.x_stride, args.x_stride, args.y + first * args.y_stride, args.y_stride, batch};
 }
 
-// The rounding of sums by multiply_tokens over at most `chain_cols` columns each, of which `parts` are added up
+// The rounding of sums by multiply_tokens over at most `chain_cols` columns each, `parts` of which are added up
 // afterwards. Matrix units add 16 products at once since sm_90 and 8 before, and cut (Fasi, Higham, Mikaitis, Pranesh,
-// Numerical behavior of NVIDIA tensor cores, 2021; of Hopper: Li et al., FTTN, 2024).
+// Numerical behavior of NVIDIA tensor cores, 2021; for Hopper: Li et al., FTTN, 2024).
 // tests/kernels/products/matmul_test.cpp has sums that lose the most.
 inline ProductRounding token_rounding(int64_t chain_cols, int64_t parts) {
   return {.more_roundings = static_cast<int>(parts), .unit_cols = 8, .chain_cols = chain_cols};

@@ -1,6 +1,6 @@
-// Products of small matrices of bf16 by four lane groups (a warpgroup) together: A [64, 16] in their registers, 16 rows
-// each, B [16, 8 kTokenTiles] in shared memory, sums in float32. The matrix units of sm_90a ("wgmma") read B
-// themselves, once for all four, and multiply twice as fast as those of one lane group (token_units.h), which do it
+// Products of small matrices of bf16 by four lane groups (a warpgroup) together: A [64, 16] lies in their registers, 16
+// rows each, B [16, 8 kTokenTiles] in shared memory, and sums are in float32. The matrix units of sm_90a ("wgmma") read
+// B themselves, once for all four groups, and multiply twice as fast as one lane group's (token_units.h), which do it
 // elsewhere.
 #pragma once
 
@@ -17,8 +17,8 @@
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 // Tokens in shared memory come in blocks of 64 columns, [tokens, 64]: 32 pairs of numbers a token, in parts of 16 bytes
-// that change places from token to token, so that those of eight tokens lie in different banks. A block begins at a
-// multiple of kBlockAlignment bytes, of the address and not of the offset.
+// that change places from token to token, so that the same part of eight tokens lies in different banks. A block begins
+// at a multiple of kBlockAlignment bytes of the address, not of the offset.
 inline constexpr int kBlockCols = 64, kBlockTokenBytes = 2 * kBlockCols, kBlockAlignment = 8 * kBlockTokenBytes,
                      kWarpgroup = 4, kUnitCols = 16, kUnitsOfBlock = kBlockCols / kUnitCols;
 ECMV_GPU_DEVICE int pair_place(int token, int pair) {
@@ -29,7 +29,7 @@ ECMV_GPU_DEVICE uint32_t address_of_shared(const std::byte* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 #endif
-// The first place for a block from `at` on, for which kBlockAlignment bytes more are there.
+// The first place for a block from `at` on; kBlockAlignment more bytes must be there.
 ECMV_GPU_DEVICE Pointer<std::byte> first_block(Pointer<std::byte> at) {
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
   return at + static_cast<int>(-address_of_shared(at) & (kBlockAlignment - 1));
@@ -40,16 +40,16 @@ ECMV_GPU_DEVICE Pointer<std::byte> first_block(Pointer<std::byte> at) {
 #endif
 }
 
-// Orders what this lane has written to blocks before what matrix units read after a following barrier.
+// Orders this lane's writes to blocks before the matrix units' reads after a following barrier.
 ECMV_GPU_DEVICE void order_before_units() {
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
-// Before products, once the registers of A and C are as they shall be; behind products; until they are done. Units read
-// the registers of A long after the instruction, and nvcc takes them as free where a loop begins again: whoever
-// multiplies waits before the end of the loop's body. (H200, without that: of raw_bf16 one row in nine was wrong, each
-// where the next step's rows had been loaded into registers that were still read.)
+// Three fences: before products, once the registers of A and C are final; after products; and until they are done.
+// Units read the registers of A long after the instruction, and nvcc takes them as free where a loop begins again, so
+// code that multiplies must wait before the end of the loop's body. (H200, without that wait: one row in nine of
+// raw_bf16 was wrong, always where the next step's rows had been loaded into registers that were still read.)
 ECMV_GPU_DEVICE void begin_products() {
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -66,7 +66,7 @@ ECMV_GPU_DEVICE void wait_for_products() {
 #endif
 }
 
-// Blocks in shared memory, as matrix units want to be told: one addition for each product.
+// Blocks in shared memory, in the form that matrix units take: one addition for each product.
 class SharedBlocks {
  public:
   explicit ECMV_GPU_DEVICE SharedBlocks(Pointer<const std::byte> first) : first_(first) {
@@ -79,8 +79,8 @@ class SharedBlocks {
   }
   ECMV_GPU_DEVICE Pointer<const std::byte> first() const { return first_; }
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
-  // Describes 16 columns of the block that is `bytes` further: the address and the bytes from eight tokens to the next
-  // eight, both in units of 16; parts change places over 128 bytes.
+  // Describes 16 columns of the block `bytes` further: the address, and the bytes from eight tokens to the next eight,
+  // both in units of 16; parts change places over 128 bytes.
   ECMV_GPU_DEVICE uint64_t descriptor(int bytes, int unit) const {
     constexpr uint64_t kHigh = uint64_t{1} << 30 | kBlockAlignment / 16;
     return kHigh << 32 | (low_ + static_cast<uint32_t>(bytes + unit * 2 * kUnitCols) / 16);
@@ -95,7 +95,7 @@ class SharedBlocks {
 };
 
 // C += A B, by all four lane groups: `a` as for multiply_tokens, B the columns 16 `unit` to 16 `unit` + 15 of the block
-// `bytes` further than the first, sums[k] as of multiply_tokens for tokens 8 k to 8 k + 7.
+// `bytes` after the first, sums[k] as of multiply_tokens for tokens 8 k to 8 k + 7.
 template <int kTokenTiles>
 ECMV_GPU_DEVICE void multiply_block(uint4 a, const SharedBlocks& blocks, int bytes, int unit,
                                     float (&c)[kTokenTiles][4]) {

@@ -2,7 +2,7 @@
 
 from .metrics import Context, elements_per_s, is_timed, number, op_of, part, stored_bytes
 
-# As of the command: each takes other elements.
+# The same as in the command: each takes other elements.
 DEFAULT_BASELINE = "raw_int8,raw_bf16"
 
 
@@ -36,12 +36,12 @@ def _is_usable(record):
     return is_timed(record) or (record["status"] == "ok" and op_of(record) == "size")
 
 
-# Sizes have no time: there the smaller one counts.
+# Sizes have no time, so the smaller one counts.
 def _is_better(a, b):
     return stored_bytes(a) < stored_bytes(b) if op_of(a) == "size" else elements_per_s(a) > elements_per_s(b)
 
 
-# Fastest of the same run, data, backend, device, op, batch, activations, threads and cache class.
+# The fastest with the same run, data, backend, device, op, batch, activations, threads and cache class.
 def _baseline_key(record):
     kernel, data = part(record, "kernel"), part(record, "data")
     return (record.get("run"), part(record, "time").get("cache", ""),

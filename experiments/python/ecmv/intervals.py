@@ -28,7 +28,7 @@ def _cut_pairs(n, m, confidence):
     if n > 40 or m > 40:
         deviation = math.sqrt(n * m * (n + m + 1) / 12)
         return int(max(0, math.floor(n * m / 2 + statistics.NormalDist().inv_cdf(tail) * deviation)))
-    # ways[u]: in how many orders the statistic is u; the Gaussian binomial coefficient, a factor at a time.
+    # ways[u]: the number of orders whose statistic is u; the Gaussian binomial coefficient, a factor at a time.
     ways = [1] + [0] * (n * m)
     for i in range(1, n + 1):
         for u in range(n * m, m + i - 1, -1):

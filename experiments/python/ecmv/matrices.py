@@ -10,7 +10,7 @@ import numpy as np
 from . import library
 from .errors import InvalidArgument
 
-# Names of types in NumPy and ml_dtypes, to the library's.
+# Maps names of types in NumPy and ml_dtypes to the library's.
 _TYPES = {
     "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16", "int32": "i32", "uint32": "u32", "int64": "i64",
     "uint64": "u64", "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16", "float8_e5m2": "f8_e5m2",

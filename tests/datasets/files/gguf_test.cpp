@@ -167,7 +167,7 @@ TEST_CASE("blocks come with their scales and minimums, which make exactly the nu
     CHECK(dataset.sources.empty());
     CHECK(numbers_of(dataset, 0) == made.numbers);
     CHECK(find_source("weights")->check(request_for(file)).group_cols == 32);
-    // As another program would hand them over.
+    // The matrix as another program would pass it.
     Matrix floats{.name = "f", .shape = {5, 96}, .type = ElementType::f64, .elements = {}};
     const auto bytes = std::as_bytes(std::span(made.numbers));
     floats.elements.assign(bytes.begin(), bytes.end());

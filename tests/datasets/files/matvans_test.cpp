@@ -1,4 +1,4 @@
-// Claims about the MatVANS files: the hashes that the original program stored come out of its chain here.
+// Claims about the MatVANS files: our chain gives the hashes that the original program stored.
 #include <algorithm>
 #include <cmath>
 

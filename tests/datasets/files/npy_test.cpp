@@ -1,4 +1,4 @@
-// Claims about the npy reader and source; headers are written out as numpy writes them.
+// Claims about the npy reader and source; the tests write headers as numpy does.
 #include "datasets/files/npy.h"
 
 #include "datasets/layers/unpack.h"
@@ -94,7 +94,7 @@ TEST_CASE("arrays in Fortran order are read row after row") {
   CHECK(bytes_of("|i1", "2, 3, 2", 12) == std::vector<int>{0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11});
   CHECK(bytes_of("|i1", "5,", 5) == std::vector<int>{0, 1, 2, 3, 4});
   CHECK(bytes_of("|i1", "0, 3", 0).empty());
-  // Larger than the tiles that are transposed at once, against the definition; four dimensions too.
+  // Larger than the tiles of the transposition, with up to four dimensions, against the definition.
   const int64_t sizes[] = {3, 2, 5, 70};
   const std::vector<int> found = bytes_of("|u1", "3, 2, 5, 70", 2100);
   REQUIRE(found.size() == 2100);

@@ -1,4 +1,4 @@
-// Claims about folders with models, indices of shards, and what a path is taken for.
+// Claims about folders with models, indices of shards, and how a path's format is recognised.
 #include "datasets/files/weight_files.h"
 
 #include <bit>
@@ -141,7 +141,7 @@ TEST_CASE("floats are rounded to bf16 where asked") {
   const Dataset dataset = load("weights", request);
   REQUIRE(dataset.layers.size() == 2);
   CHECK(dataset.layers[0].type == ElementType::bf16);
-  CHECK(dataset.layers[0].elements == to_bytes(std::string("\x80\x3F\x40\xC0")));  // of two equally near the even one
+  CHECK(dataset.layers[0].elements == to_bytes(std::string("\x80\x3F\x40\xC0")));  // ties to even
   CHECK(dataset.layers[0].content_hash == content_hash(dataset.layers[0].view()));
   CHECK(dataset.layers[1].elements == to_bytes("ab"));
   request.texts["tensors"] = "i";

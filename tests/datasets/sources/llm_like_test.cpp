@@ -1,4 +1,4 @@
-// Claims about the source llm_like: the published figures that it is calibrated to.
+// Claims about the source llm_like: it matches the published figures of its calibration.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -35,8 +35,8 @@ std::array<int64_t, 256> exponents(const Matrix& matrix) {
   return counts;
 }
 
-// As the coding-pairs paper quantises (Liguori 2024, section 3.3; the formula is recovered from its second table): to N
-// bits and a sign by one maximum a matrix.
+// Quantises like the coding-pairs paper (Liguori 2024, section 3.3; the formula is recovered from its second table): to
+// N bits and a sign by one maximum a matrix.
 std::vector<int> linear(const Matrix& matrix, int bits) {
   std::vector<double> weights(size_t(matrix.shape.elements()));
   read_numbers(matrix.view(), 0, weights);
@@ -48,8 +48,7 @@ std::vector<int> linear(const Matrix& matrix, int bits) {
   return integers;
 }
 
-// Bits a weight where the position of the leading one is coded ideally, and sign and the bits after it are
-// raw.
+// Bits a weight if the position of the leading one is coded ideally, and sign and the bits after it are raw.
 double leading_bit_cost(const std::vector<int>& integers) {
   std::array<int64_t, 20> counts{};
   double raw = 0;

@@ -1,4 +1,4 @@
-// Claims about models as data: which matrices a shape or a folder gives, and in which order.
+// Claims about models as data: the matrices of a shape or a folder, and their order.
 #include <unistd.h>
 
 #include <filesystem>
@@ -67,7 +67,7 @@ TEST_CASE("named shapes have the numbers of weights that their models are known 
       }
     return int64_t{0};
   };
-  // Without embedding and norms: of Llama 3 8B, 8,030,261,248 - 128256 * 4096 - 65 * 4096.
+  // Without embedding and norms: for Llama 3 8B, 8,030,261,248 - 128256 * 4096 - 65 * 4096.
   CHECK(weights("llama_3_8b") == 8'030'261'248 - 128'256 * 4096 - 65 * 4096);
   CHECK(weights("llama_3_70b") == 70'553'706'496 - 128'256ll * 8192 - 161 * 8192);
   CHECK(weights("llama_2_7b") == 6'738'415'616 - 32'000 * 4096 - 65 * 4096);

@@ -1,4 +1,4 @@
-// Claims about the synthetic sources: what they draw for a request, and what they refuse.
+// Claims about the synthetic sources: the numbers that they draw for a request, and their refusals.
 #include <algorithm>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <cmath>

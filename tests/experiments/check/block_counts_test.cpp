@@ -1,4 +1,4 @@
-// Claims about counted blocks: the packet link, sums over layers, and codecs whose counting contradicts their streams.
+// Claims about counted blocks: the packet link, sums over layers, and codecs whose counts contradict their streams.
 #include "experiments/check/block_counts.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -12,7 +12,7 @@ using experiments::PacketLink;
 
 namespace {
 
-// Blocks of 32 bytes, stored as they are; counted once as stored, once at half of it.
+// Counts blocks of 32 raw bytes: once as stored, once at half of it.
 std::vector<codecs::BlockSizes> count_raw(datasets::MatrixView matrix, const backends::Settings&) {
   const std::vector<uint32_t> raw(matrix.elements.size() / 32, 256), half(matrix.elements.size() / 32, 128);
   return {{"stream", 32, raw, 0}, {"half", 32, half, 77}};

@@ -1,5 +1,5 @@
-// Claims about kernels that are right when they are looked at and something else when they are timed. Nobody cheats on
-// purpose, but a stale cache, a race and a forgotten layer look exactly like this. None of them may print a number.
+// Claims about kernels that are right when they are checked and wrong when they are timed. Nobody cheats on purpose,
+// but a stale cache, a race and a forgotten layer look exactly like this. None of them may print a number.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -23,10 +23,10 @@ namespace {
 constexpr int kLayers = 5;
 constexpr int kCallsBefore = 2 * kLayers;  // tier 2a and the pass that estimates the time
 
-// What the kernels below remember; each case begins anew.
+// State that the kernels below keep; each case begins anew.
 struct Memory {
   int64_t calls = 0;
-  const int8_t* last_matrix = nullptr;  // of tier 2a
+  const int8_t* last_matrix = nullptr;  // seen in tier 2a
   std::map<const int8_t*, std::vector<int32_t>> results;
   bool timed() { return ++calls > kCallsBefore; }
 } memory;
@@ -64,7 +64,7 @@ void multiply_once(const Stored& stored, const MatvecArgs& args) {
   }
   std::copy(known.begin(), known.end(), args.y);
 }
-// Keeps the result in the stream, in place of the first row's end. It comes back to that of the row that it took.
+// Keeps a result in the stream, over an element of the row that gave it.
 void multiply_and_keep_it_in_the_stream(const Stored& stored, const MatvecArgs& args) {
   multiply(stored, args);
   if (memory.timed()) const_cast<int8_t*>(stored.elements)[1] = static_cast<int8_t>(args.y[0] | 1);
@@ -81,7 +81,7 @@ void multiply_tokens_once(const Stored& stored, const MatmulArgs& args, int batc
   }
   std::copy(known.begin(), known.end(), args.y);
 }
-// What AddressSanitizer would end the test for.
+// AddressSanitizer would end the test for this.
 #if defined(__GNUC__)
 __attribute__((no_sanitize("address")))
 #endif

@@ -1,4 +1,4 @@
-// The checker is tested to catch: every codec and kernel here breaks one promise, and the run must say which.
+// The checker must catch: every codec and kernel here breaks one promise, and the run must say which.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -45,8 +45,7 @@ void expect(const Outcome& outcome, Status status, const std::string& reason, in
   CHECK(outcome.records[0].status == status);
   CHECK_THAT(outcome.records[0].reason, ContainsSubstring(reason));
   CHECK(outcome.summary.exit_code() == exit_code);
-  if (status != Status::ok)
-    CHECK(outcome.records[0].time.samples_s.empty());  // a number that was not verified is not kept
+  if (status != Status::ok) CHECK(outcome.records[0].time.samples_s.empty());  // an unverified number is not kept
 }
 
 }  // namespace
@@ -162,7 +161,7 @@ TEST_CASE("a lossy codec is held to its bound, its kernels to its reference deco
   expect(run(codec, {}, "size"), Status::incorrect, "more than 0.1 beside it", 3);
   codec.error_bound = no_error;
   expect(run(codec, {}, "size"), Status::incorrect, "the reference decode differs", 3);
-  codec.error_bound = nullptr;  // lossy without a bound: nothing may differ
+  codec.error_bound = nullptr;  // lossy without a bound: all elements must agree
   expect(run(codec, {}, "size"), Status::incorrect, "the reference decode differs", 3);
 }
 

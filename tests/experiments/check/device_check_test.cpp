@@ -1,6 +1,6 @@
-// Claims about how decoded matrices of timed samples are compared: on the device, so that little is read back, and by
-// the host too where that is what shows that the device's comparison works. The emulator stands for the device, with
-// kernels that are plain functions of the host.
+// Claims about comparing the decoded matrices of timed samples. The device compares, so that little is read back; the
+// host also compares some of them, which shows that the device's comparison works. The emulator stands in for the
+// device, with kernels that are plain functions of the host.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -38,7 +38,7 @@ std::unique_ptr<backends::Device> open_emulator(const std::string& target) {
 #define SKIP_WITHOUT_EMULATOR() \
   if (emulated_devices().empty()) SKIP("there is no emulator plugin beside this test")
 
-// Right but for one byte of one call, counted from 1.
+// Corrupts one byte of one call, counted from 1.
 struct Fault {
   int64_t call = 0, byte = 0;
 } fault;
@@ -71,7 +71,7 @@ class DeviceWithoutRoom final : public backends::Device {
   backends::Device& device_;
 };
 
-// Counts the bytes that are read back, and may answer for the device.
+// Counts the bytes that are read back, and may answer in place of the device.
 class WatchedPass final : public backends::Pass {
  public:
   explicit WatchedPass(std::unique_ptr<backends::Pass> pass) : pass_(std::move(pass)) {}
@@ -136,7 +136,7 @@ struct Decoding {
     admitted = {.one = &one, .device = &device, .upload = uploads, .pass = std::move(watched)};
     admitted.reference.matrices = matrices;
   }
-  // As they are measured, until one is wrong: its number from 1, 0 if none is.
+  // Takes samples as a measurement does until one is wrong; returns its number from 1, or 0 if none is.
   int samples(Outcome& outcome, int64_t passes = 1) {
     UploadChecks uploads;
     SampleCheck check(admitted, copies, uploads, true, false);

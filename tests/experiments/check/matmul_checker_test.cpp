@@ -1,5 +1,5 @@
-// The check of float products is tested to catch: kernels that are wrong in one result, skip one, write beyond the end
-// or scribble on the tokens; lossy codecs, elements without products, batches of several sizes.
+// The check of float products must catch kernels that get one result wrong, skip one, write beyond the end or scribble
+// on the tokens. Also lossy codecs, elements without products, and batches of several sizes.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -19,7 +19,7 @@ using reports::Status;
 
 namespace {
 
-// Each is right but for one thing.
+// Each kernel makes one mistake.
 void tokens_wrongly(const Stored& stored, const MatmulArgs& args, int batch) {
   multiply_tokens(stored, args, batch);
   if (args.rows.begin == 0) args.y[(batch - 1) * args.y_stride + 2] += 1;
@@ -87,7 +87,7 @@ void expect(const Outcome& outcome, Status status, const std::string& reason) {
   for (const reports::CaseRecord& record : outcome.records) {
     CHECK(record.status == status);
     CHECK_THAT(record.reason, ContainsSubstring(reason));
-    if (status != Status::ok) CHECK(record.time.samples_s.empty());  // a number that was not verified is not kept
+    if (status != Status::ok) CHECK(record.time.samples_s.empty());  // an unverified number is not kept
   }
 }
 
@@ -153,7 +153,7 @@ TEST_CASE(
   lossy.lossless = false;
   lossy.encode = store_even;
   lossy.error_bound = within_one;
-  expect(run(lossy, {make_kernel<multiply_tokens>()}), Status::ok, "");  // held to what the reference decoder made
+  expect(run(lossy, {make_kernel<multiply_tokens>()}), Status::ok, "");  // compared with the reference decoder's output
   expect(run(lossy, {make_kernel<tokens_wrongly>()}), Status::incorrect, "layer 0: row 2, token 4");
 }
 

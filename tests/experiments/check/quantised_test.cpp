@@ -1,5 +1,5 @@
 // Claims about quantised data: configs that sweep quantisers, scales that are stored, counted and applied by products,
-// and the distortion that records have.
+// and the distortion in records.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -187,7 +187,7 @@ TEST_CASE("records of quantised data have their distance from the floats, others
   CHECK(records[1].distortion.largest_error < records[0].distortion.largest_error);
   CHECK(std::isnan(records[2].distortion.snr_db));
   CHECK(std::isnan(records[2].distortion.largest_error));
-  // Data that differ in the quantiser alone have the same sigma: that of the weights.
+  // Data that differ only in the quantiser have the same sigma, that of the weights.
   CHECK(records[0].data.sigma == records[2].data.sigma);
 }
 
@@ -221,7 +221,7 @@ TEST_CASE("exact products of scaled elements are those of their numbers, and the
   CHECK(backends::product_bound(offset, 2, 42, 11, 2) > backends::product_bound(offset, 2, 42, 11, 1));
 }
 
-// Records of raw_int8 on the emulator; none where this build has no such thing.
+// Records of raw_int8 on the emulator; empty if this build lacks one of the two.
 std::vector<reports::CaseRecord> run_emulated(const std::string& data, const std::string& kernels) {
   const codecs::CodecEntry* entry = codecs::find_codec("raw_int8");
   if (entry == nullptr || entry->kernels("emulator").empty()) return {};
@@ -234,7 +234,7 @@ std::vector<reports::CaseRecord> run_emulated(const std::string& data, const std
   experiments::run_experiment(experiment, options);
   for (const reports::CaseRecord& record : records) {
     INFO(quantiser_of(record) << " " << record.kernel.variant << ": " << record.reason);
-    // Policies for the shared memory of a GPU do not fit the emulator's.
+    // Policies for a GPU's shared memory do not fit the emulator's.
     CHECK((record.status == Status::ok || record.reason.find("shared memory") != std::string::npos));
   }
   std::erase_if(records, [](const reports::CaseRecord& record) { return record.status != Status::ok; });

@@ -1,4 +1,4 @@
-// `ecmv verify FILE...` on chains that are written here, on damaged ones, and on the files of the original programs.
+// `ecmv verify FILE...` on chains written here, on damaged ones, and on the files of the original programs.
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
@@ -133,7 +133,7 @@ TEST_CASE("verify_file decodes files of modules by the reference and by every ke
 
   // A position beyond the elements: the file cannot be read.
   std::vector<std::byte> damaged = bytes;
-  damaged.back() = std::byte{0xff};  // of the last module's gaps, or its spare byte
+  damaged.back() = std::byte{0xff};  // in the last module's gaps, or its spare byte
   CHECK(verify_file(folder.write("spare.safetensors", damaged)).unreadable.empty());
   damaged[damaged.size() - 40] ^= std::byte{0x55};
   CHECK(verify_file(folder.write("damaged.safetensors", damaged)).unreadable.find("gap") != std::string::npos);

@@ -64,7 +64,7 @@ const Outlook kRaw = outlook("raw_bf16", true, 16e9, 0.01);
 }  // namespace
 
 TEST_CASE("the outlook for the layers of a record is the record's own time and bytes") {
-  // What layers take alone adds up to 0.8 ms: the rest of the millisecond is shared out among them.
+  // The layers' times alone add up to 0.8 ms; the rest of the millisecond is divided among them.
   const auto found = outlooks_of({step_record("coder", 8, 1e-3)}, kLayers);
   REQUIRE(found.size() == 1);
   CHECK_THAT(found[0].tokens_per_s(), WithinRel(1000, 1e-12));
@@ -142,7 +142,7 @@ TEST_CASE("weights are left as they are where codes are only smaller, unless mem
       advice({kRaw, outlook("coder", false, 10.7e9, 0.02)}, "bf16", 141e9).verdict ==
       "Leave it as it is unless memory is short: nothing is faster than raw_bf16 with 100 tokens/s in 16.0 GB. Without "
       "loss coder takes 10.7 GB, 0.67 of that, and does 50.0 tokens/s, 0.50 of that speed.");
-  // Within 3 % is level.
+  // Speeds within 3 % are level.
   CHECK_THAT(advice({outlook("coder", false, 10.7e9, 0.0099), kRaw}, "bf16", 0).verdict,
              StartsWith("Leave it as it is"));
 }
@@ -215,7 +215,7 @@ TEST_CASE("advise measures a sample, keeps its records, and says the same of the
   const auto again = nlohmann::json::parse(ecmv.out);
   CHECK(again["outlooks"] == first["outlooks"]);
   CHECK(again["advice"] == first["advice"]);
-  // Two copies of the first block and lm_head are in shape what the model is, so its speed is the record's.
+  // Two copies of the first block and lm_head have the model's shape, so its speed is the record's.
   const reports::RecordSet records = reports::read_records(ecmv.folder / "measured.jsonl");
   for (const auto& row : first["outlooks"])
     for (const reports::CaseRecord& record : records.cases)
@@ -227,12 +227,12 @@ TEST_CASE("advise measures a sample, keeps its records, and says the same of the
   REQUIRE(ecmv({"advise", "tiny", "--records", "measured.jsonl"}) == 0);
   CHECK_THAT(ecmv.out, ContainsSubstring("tiny: 15 layers") && ContainsSubstring("A step of 1 token on ") &&
                            ContainsSubstring("tokens/s") && ContainsSubstring("Shapes alone"));
-  // Records of one token of float32 say nothing of one of bf16, and nothing of eight.
+  // Records of one float32 token say nothing about one bf16 token, or about eight.
   CHECK(ecmv({"advise", "tiny", "--records", "measured.jsonl", "--activations", "bf16"}) == 6);
   CHECK(ecmv({"advise", "tiny", "--codec", "raw_bf16", "--activations", "bf16"}) == 0);
   CHECK_THAT(ecmv.out, ContainsSubstring("A step of 1 token of bf16 on "));
   CHECK(ecmv({"advise", "tiny", "--codec", "raw_bf16", "--activations", "f16"}) == 2);
-  // What is measured is not asked for with records.
+  // With records, options that choose measurements are refused.
   CHECK(ecmv({"advise", "tiny", "--records", "measured.jsonl", "--codec", "raw_bf16"}) == 2);
   CHECK_THAT(ecmv.err, ContainsSubstring("--records excludes --codec"));
   CHECK(ecmv({"advise", "tiny", "--records", "measured.jsonl", "--batch", "8"}) == 6);

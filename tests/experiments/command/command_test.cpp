@@ -1,4 +1,4 @@
-// Claims about the command, made of the built program: exit codes, what goes to stdout and what to stderr, files.
+// Claims about the built program: exit codes, output to stdout and stderr, files.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 

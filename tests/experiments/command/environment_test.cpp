@@ -1,5 +1,5 @@
-// Claims about surroundings that give less than is asked for, made of the built program: fewer threads, less memory,
-// names and places that the file system does not take. Each is a status or a sentence with a documented exit code.
+// Claims about the built program in surroundings that give less than it asks for: fewer threads, less memory, names and
+// places that the file system refuses. Each ends in a status or a sentence with a documented exit code.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;  // whose shadow alone is more than any limit of address space
+constexpr bool kSanitized = true;  // its shadow alone exceeds any limit of address space
 #else
 constexpr bool kSanitized = false;
 #endif

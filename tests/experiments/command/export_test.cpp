@@ -31,7 +31,7 @@ std::vector<fs::path> files_of(const fs::path& folder, std::string_view end) {
   return files;
 }
 
-// A codec of the build that takes int8 matrices of any shape, the last one: whichever a partial build has.
+// The last codec of the build that takes int8 matrices of any shape, whichever a partial build has.
 const codecs::CodecEntry& some_entry() {
   const datasets::Matrix matrix = tests::gaussian_matrix({33, 65}, 4);
   const codecs::CodecEntry* last = nullptr;
@@ -99,7 +99,7 @@ TEST_CASE("exported streams are the stored sections, and decode to the exported 
   }
   CHECK(stream.tensors.size() == sections);
 
-  // The matrices are a dataset again.
+  // The exported matrices serve as a dataset again.
   REQUIRE(ecmv({"export", "--codec", std::string(entry.id), "--source", "safetensors", "--param",
                 "file=" + matrix_files[0].string(), "-o", "again"}) == 0);
   const auto again = files_of(ecmv.folder / "again", ".stream.safetensors");

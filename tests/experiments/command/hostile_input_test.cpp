@@ -1,5 +1,5 @@
-// Claims about input that nobody means well with, made of the built program: it answers with a sentence and one of the
-// documented exit codes, and never with a signal.
+// Claims about hostile input to the built program: it answers with a sentence and a documented exit code, and never
+// with a signal.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 

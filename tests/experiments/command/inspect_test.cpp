@@ -1,4 +1,4 @@
-// Claims about `ecmv inspect` and the source `weights`, made of the built program.
+// Claims about `ecmv inspect` and the source `weights` in the built program.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -21,14 +21,14 @@ using nlohmann::json;
 
 namespace {
 
-// Bytes that are unlike each other in no simple way.
+// Bytes without a simple pattern.
 std::string some_bytes(size_t count, uint32_t mask) {
   std::string out;
   for (uint32_t i = 0; i < count; ++i) out += static_cast<char>((i * 2654435761u >> 13) & mask);
   return out;
 }
 
-// Bits per symbol of width bytes, computed as anybody would.
+// Bits per symbol of `width` bytes, by the definition.
 double entropy_of(const std::string& bytes, size_t width) {
   std::map<std::string, double> counts;
   for (size_t i = 0; i < bytes.size(); i += width) ++counts[bytes.substr(i, width)];
@@ -159,7 +159,7 @@ TEST_CASE("weights of every format run, from a config too, and several tensors m
   std::string blocks;
   for (int i = 0; i < 128; ++i) blocks += q8_block(0x3C00, std::vector<int>(32, i));
   write(ecmv, "w.gguf", GgufFile{{{"w", {64, 64}, kQ8_0, blocks}}, {}}.bytes());
-  // The int8 chain leaves no place for scales of blocks.
+  // The int8 chain has no place for scales of blocks.
   for (const auto& [file, op] : {std::pair("w.npy", "matvec"), {"w.onnx", "matvec"}, {"w.gguf", "matmul"}}) {
     INFO(file);
     CHECK(ecmv({"run", "--source", "weights", "--param", std::string("file=") + file, "--codec", "raw_int8", "--op", op,

@@ -1,5 +1,5 @@
-// Claims about input that is large for what it says: it is answered, or refused with a sentence, within ten seconds of
-// a processor and a gigabyte. Made of the built program, which the system ends where it takes more.
+// Claims about input that is large for its content: the built program answers it, or refuses it with a sentence, within
+// ten seconds of a processor and a gigabyte. The system ends a program that takes more.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Processor seconds end what would take minutes; they are ten times what was needed, and no measurement. The sanitizers
-// need more of both.
+// Limits of processor seconds end runs that would take minutes. They are ten times the time needed, and no measurement.
+// The sanitizers need more of both.
 #if defined(__SANITIZE_ADDRESS__)
 const std::string kLimits = "ulimit -t 300; ";
 #else

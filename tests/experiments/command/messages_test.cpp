@@ -1,5 +1,5 @@
-// Claims about what the command says to somebody who does not know it yet: which flag was wrong, what was probably
-// meant, what to type next, and how it ends.
+// Claims about messages to a newcomer: which flag was wrong, what was probably meant, what to type next, and how a run
+// ends.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -148,7 +148,7 @@ TEST_CASE("a source that needs a file says so, and a file that cannot be used is
     std::vector<std::string> all = {"run", "--codec", "raw_int8", "-o", "r.jsonl", "--source"};
     all.insert(all.end(), more.begin(), more.end());
     CHECK(ecmv(all) == 2);
-    CHECK_FALSE(fs::exists(ecmv.folder / "r.1.jsonl"));  // what was measured stays where it is
+    CHECK_FALSE(fs::exists(ecmv.folder / "r.1.jsonl"));  // measured records stay where they are
     return ecmv.err;
   };
   CHECK_THAT(run({"safetensors"}),

@@ -1,5 +1,4 @@
-// Claims about the files of a run, made of the built program: none is lost, none is written over, and what could not
-// be written is said.
+// Claims about the files of a run of the built program: none is lost or overwritten, and failed writes are reported.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -65,7 +64,7 @@ TEST_CASE("a full stdout, or a full file, is no success") {
   CHECK_THAT(ecmv.command.err, ContainsSubstring("The file /dev/full cannot be written."));
   CHECK(ecmv("run " + kSmall + " -o /dev/full") == 2);
   CHECK_THAT(ecmv.command.err, ContainsSubstring("cannot write a record to /dev/full"));
-  // A disk that fills up while the run goes on: what was whole stays whole.
+  // A disk that fills up during the run: complete records stay complete.
   CHECK(ecmv.command({"-c",
                       "ulimit -f 8; exec " ECMV_BINARY " run --codec raw_int8 --layers 1 --sigma 4 --backend scalar "
                       "--profile --d 16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31 -o few.jsonl"}) == 2);

@@ -1,4 +1,4 @@
-// Claims about what fits a terminal.
+// Claims about texts and tables that must fit a terminal.
 #include "experiments/output/terminal_table.h"
 
 #include <catch2/catch_test_macros.hpp>

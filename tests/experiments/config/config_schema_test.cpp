@@ -1,4 +1,4 @@
-// Claims about config.schema.json, by which editors check and complete configs: it describes what the reader takes.
+// Claims about config.schema.json, with which editors check and complete configs: it describes the input of the reader.
 #include <sys/wait.h>
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ const fs::path kSchema = kExperiments / "config.schema.json";
 
 nlohmann::json schema() { return nlohmann::json::parse(text_of(kSchema)); }
 
-// What the schema says of an axis: the words or numbers that the reader takes for it.
+// The schema of an axis: the words or numbers that the reader takes for it.
 Json schema_of(const KernelAxis& axis) {
   Json json = {{"description", axis.help}, {"default", axis.fallback}};
   const auto alone_or_listed = [&](const Json& one, const Json& listed) {
@@ -114,7 +114,7 @@ std::set<std::string> keys_of(const nlohmann::json& object) {
   return keys;
 }
 
-// Every word that the reader of configs could take for a key: the texts of its sources.
+// Every word that could be a key for the reader of configs: the texts of its sources.
 std::set<std::string> words_of_the_reader() {
   static const std::regex quoted("\"([a-z][a-z0-9_]*)\"");
   std::set<std::string> words = {"no_such_key"};

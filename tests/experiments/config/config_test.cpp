@@ -1,5 +1,5 @@
-// Claims about configs: mistakes are found at their places, all at once; what is right expands to the cases one
-// expects.
+// Claims about configs: all mistakes are reported at once with their places, and correct configs expand to the expected
+// cases.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <functional>
@@ -330,7 +330,7 @@ TEST_CASE("filters know short names, which show only settings that are not the d
   CHECK(left(R"(tuned\[lanes=8\]/scalar)") == 1);
   CHECK(left("mode=slow") == 2);
   CHECK(describe_case(parse(text).cases[1], "x", "y").codec.non_default == std::vector<std::string>{"lanes"});
-  // By default lanes=4: that excludes nothing.
+  // lanes=4 is the default, so this excludes nothing.
   const auto without = [&](const std::string& exclude) {
     Experiment experiment = parse(text);
     filter_cases(experiment, "", exclude);

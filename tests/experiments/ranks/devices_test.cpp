@@ -1,5 +1,5 @@
-// Claims about products that several devices share, each in a process of its own: the built program with devices of the
-// emulator, started by itself or as torchrun would.
+// Claims about products that several devices share, each in its own process. The built program runs with devices of the
+// emulator and starts the processes itself, or is started as torchrun would.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -185,8 +185,8 @@ TEST_CASE("devices share float products and decoding steps in pairs of layers, b
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
   const bool steps = ecmv::codecs::find_codec("raw_bf16") != nullptr;
   Command command;
-  // Two devices have 64 and 66 columns, three 64, 64 and 2; a third layer has no partner. Names of the model's layers
-  // say which are pairs. What cannot be split so is refused.
+  // Two devices have 64 and 66 columns, three 64, 64 and 2; a third layer has no partner. The names of the model's
+  // layers tell the pairs. Splits that are impossible are refused.
   std::ofstream(command.folder / "pairs.yaml") << R"(schema: 1
 name: pairs
 experiments:
@@ -261,7 +261,7 @@ TEST_CASE("a device whose process dies ends the run on all, with a sentence, and
   CHECK(run.command.code == 5);
   CHECK_THAT(run.command.err, ContainsSubstring("was ended by signal 9 (Killed)."));
   CHECK(run.cases() == 1);
-  // What is left runs, but for the case that the run died of.
+  // The remaining cases run, except the one in which the run died.
   CHECK(run.command(run.arguments) == 5);
   CHECK_THAT(run.command.err, ContainsSubstring("The run before ended while this case ran"));
   CHECK(run.cases() == 2);
@@ -298,7 +298,7 @@ TEST_CASE("processes that torchrun starts are the devices of a run", "[processes
   second.environment["RANK"] = "1";
   const std::vector<std::string> run = emulated({"--torchrun"});
   const pid_t one = first.start(run);
-  // What is nobody's rank is not taken for one.
+  // A process that is nobody's rank is not taken for one.
   second.environment["WORLD_SIZE"] = "3";
   const pid_t foreign = second.start(run);
   second.environment["WORLD_SIZE"] = "2";

@@ -1,4 +1,4 @@
-// Claims about products that several ranks share, made of the built program under a real mpirun.
+// Claims about products that several ranks of the built program share under a real mpirun.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -181,7 +181,7 @@ TEST_CASE("a rank that dies ends the run on all ranks within 30 s, with a senten
   const size_t kept = cases();
   CHECK(kept >= 1);
   CHECK(kept < 3);
-  // What is left runs, but for the case that the run died of.
+  // The remaining cases run, except the one in which the run died.
   CHECK(mpirun(Mpirun::line(2, run)) == 5);
   CHECK_THAT(mpirun.err, ContainsSubstring("done before"));
   CHECK(cases() == 3);

@@ -1,4 +1,4 @@
-// Claims about how layers are split among ranks: which are pairs, where they are cut, and what cannot be split so.
+// Claims about splitting layers among ranks: which are pairs, where they are cut, and which splits are impossible.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 

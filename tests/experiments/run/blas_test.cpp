@@ -1,5 +1,5 @@
-// A BLAS library as a yardstick on CPUs: opened at run time, multiplied by and held to the bound like every kernel, and
-// refused with a reason where there is none that will do.
+// A BLAS library as a yardstick on CPUs: opened at run time, held to the bound like every kernel, and refused with a
+// reason if it is missing or unsuitable.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 

@@ -1,5 +1,5 @@
-// Claims about cases that fail on the way, whatever throws and when: each ends in one record of its own with the
-// reason; its neighbours are measured as if nothing had happened, and once.
+// Claims about failing cases, whatever throws and when: each gets one record with the reason, and its neighbours are
+// measured once, as if nothing had happened.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -23,14 +23,14 @@ namespace {
 
 void lose_device() { throw std::runtime_error("The device is lost."); }
 
-// From the call number `after` on, the first being 0, `raise` is called instead: a lost device stays lost.
+// Calls `raise` from call number `after` on, the first being 0: a lost device stays lost.
 struct Fault {
   std::string call;
   int after = 0;
   void (*raise)() = lose_device;
 };
 
-// Counts calls by name, for each kernel variant or device. The one named "broken" has the fault.
+// Counts calls by name, for each kernel variant or device. The name "broken" has the fault.
 struct Calls {
   Fault fault;
   std::map<std::string, std::map<std::string, int>> counts;
@@ -123,7 +123,7 @@ struct Finished {
   std::string progress;
 };
 
-// Passes are called by their kernel's variant; devices of two threads "broken", others "host".
+// Passes are named by their kernel's variant; devices of two threads are "broken", others "host".
 Finished run(const Fault& fault, const Setup& setup = {}, const codecs::Codec& codec = make_codec()) {
   static const auto unknown_flags = initialise_timing({});  // samples of all cases in random order
   REQUIRE(unknown_flags.empty());
@@ -178,7 +178,7 @@ void expect(Finished finished, Status status, const std::string& reason, int exi
     if (record.kernel.variant != "broken") continue;
     CHECK(record.status == status);
     CHECK(record.reason == reason);
-    CHECK(record.time.samples_s.empty());  // a number that was not verified is not kept
+    CHECK(record.time.samples_s.empty());  // an unverified number is not kept
   }
   CHECK(finished.summary.exit_code() == exit_code);
   expect_neighbours_measured_once(finished);

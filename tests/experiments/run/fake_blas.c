@@ -1,4 +1,4 @@
-/* Libraries that pass for a BLAS: one that multiplies by plain loops, one whose threads nobody can set. */
+/* Libraries that pose as a BLAS: one multiplies by plain loops, the other's threads cannot be set. */
 #ifdef WITH_THREADS
 void openblas_set_num_threads(int threads) { (void)threads; }
 #endif

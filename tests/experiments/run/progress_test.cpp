@@ -1,4 +1,4 @@
-// Claims about what a run says while it goes, and at its end.
+// Claims about a run's output, on the way and at its end.
 #include "experiments/output/progress.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -198,12 +198,12 @@ TEST_CASE("the table at the end has the fastest kernel of each codec, the number
   CHECK(text.find('!') == std::string::npos);
   records.cases[2].time.disturbed_samples = {0, 1, 2, 3};
   CHECK_THAT(fitted_text(fastest_cases(records, "raw")[0], kLineColumns), ContainsSubstring("2.01 !"));
-  // Another op, another dataset, sizes: tables of their own.
+  // Another op, another dataset and sizes have tables of their own.
   add("coder", "fast", 0.5, 5);
   records.cases.back().kernel.op = "size";
   records.cases.back().check.decode = "exact";
   CHECK(fastest_cases(records, "raw").size() == 2);
-  // Data that differ from the source's floats say how far they lie from them.
+  // Data that differ from the source's floats show their distance.
   CHECK(text.find("SNR") == std::string::npos);
   for (reports::CaseRecord& record : records.cases) record.distortion = {31.25, 0.0042};
   CHECK_THAT(fitted_text(fastest_cases(records, "raw")[0], kLineColumns),

@@ -1,5 +1,5 @@
-// Claims about runs: finished cases survive interruptions, done ones are skipped, one failure ends nothing, oversized
-// data is told and not tried.
+// Claims about runs: finished cases survive interruptions, done ones are skipped, a failure does not end the run, and
+// oversized data is reported and not tried.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 

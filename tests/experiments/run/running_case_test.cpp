@@ -1,4 +1,4 @@
-// Claims about runs that do not end by themselves: the case that ran is named, and costs itself alone.
+// Claims about runs that end abnormally: the running case is named, and only it is lost.
 #include <catch2/catch_test_macros.hpp>
 
 #include <sys/wait.h>
@@ -29,7 +29,7 @@ struct Ended {
   std::string said;  // to stderr
 };
 
-// `what` in a process of its own.
+// Runs `what` in a process of its own.
 template <typename What>
 Ended in_a_child(const What& what) {
   int ends[2];

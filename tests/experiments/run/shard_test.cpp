@@ -1,5 +1,5 @@
 // Claims about sweeps that several processes share: together they run each case once, whatever their number, and their
-// files are one when they are put together.
+// files can be joined.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -75,7 +75,7 @@ TEST_CASE("shards run together what one run does, each case once and a dataset i
     CHECK(keys_of(together) == whole);
     CHECK(together.notes.empty());
   }
-  // A report takes the files, or the one that they are together; the page says which part came from where.
+  // A report takes the files, or the joined file; the page says which part came from where.
   CHECK(ecmv({"report", "merged.jsonl", "-o", "rep"}) == 0);
   const std::string page = text_of(ecmv.folder / "rep/report.html");
   CHECK_THAT(page, ContainsSubstring("0/5") && ContainsSubstring("1/5") && ContainsSubstring("2/5"));
@@ -107,7 +107,7 @@ TEST_CASE("the shard comes from the variables of a job array or of a test runner
                                                     {"SLURM_ARRAY_TASK_STEP", "2"}};
   CHECK_THAT(said(array), ContainsSubstring("Shard 2/3: "));
   CHECK_THAT(said(array, {"--shard", "0/1"}), ContainsSubstring("Shard 0/1: 3 of 3 datasets, 6 of 6 cases."));
-  // An array with gaps tells nobody which of its tasks this is.
+  // In an array with gaps a task cannot tell its number.
   auto gaps = array;
   gaps["SLURM_ARRAY_TASK_STEP"] = "1";
   CHECK_THAT(said(gaps), ContainsSubstring("Task 14 of 3 of this array of Slurm has no place in a row from 10 to 14"));

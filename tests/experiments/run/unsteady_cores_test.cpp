@@ -1,5 +1,4 @@
-// Claims about runs on cores that do not keep their speed: samples next to a reading that tells so are
-// marked and kept.
+// Claims about runs on cores that do not keep their speed: samples next to an unsteady reading are marked and kept.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -50,7 +49,7 @@ struct Fixture {
   }
 };
 
-// Readings of cores that run at these shares of its speed, one after the other; the last one stays.
+// Readings of cores at these shares of their speed, one after the other; the last one stays.
 backends::cpu::CoreWatch watch_of(std::vector<double> shares) {
   return backends::cpu::CoreWatch([shares, next = size_t{0}]() mutable {
     const double share = shares[std::min(next++, shares.size() - 1)];
@@ -68,7 +67,8 @@ backends::cpu::CoreWatch watch_of(std::vector<double> shares) {
 TEST_CASE(
     "samples next to which the cores changed their speed are marked, kept, and said in the record and at the end") {
   Fixture fixture;
-  // At the start of the run, before the first sample, after the last one: a batch this short has no reading between.
+  // Readings come at the start of the run, before the first sample and after the last one; a batch this short has none
+  // between.
   backends::cpu::CoreWatch watch = watch_of({1, 1, 0.6});
   watch.look();
   RunSummary summary;

@@ -1,4 +1,4 @@
-// Claims about runs on GGUF files of blocks: from the config to verified products by the scales that the file has.
+// Claims about runs on GGUF files of blocks: from the config to verified products with the file's scales.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -76,7 +76,7 @@ TEST_CASE("scales of blocks are counted beside every codec, and the numbers of t
     CHECK(records[0].size.scale_bytes == scales);
     CHECK(records[0].size.stored_bytes == static_cast<int64_t>(2 * kRows * kCols) + scales);
     CHECK(records[0].data.type == "i8");
-    CHECK(std::isnan(records[0].distortion.snr_db));  // as of all that was not quantised here and is kept without loss
+    CHECK(std::isnan(records[0].distortion.snr_db));  // as for all unquantised data that is kept without loss
     double squares = 0, sum = 0;
     for (const double number : blocks.made.numbers) sum += number, squares += number * number;
     const auto count = static_cast<double>(blocks.made.numbers.size());

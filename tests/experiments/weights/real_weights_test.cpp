@@ -1,4 +1,4 @@
-// Claims about published weights, where datasets/fetch_real_weights.sh has put them (or ECMV_REAL_WEIGHTS names them).
+// Claims about published weights, which datasets/fetch_real_weights.sh has downloaded (or ECMV_REAL_WEIGHTS names).
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -21,7 +21,7 @@ namespace {
 
 const std::vector<std::string> kFiles = {"encoder", "smollm2.gguf", "smart_turn.onnx", "wordllama.safetensors"};
 
-// Skips the test where they are not.
+// Skips the test if they are missing.
 fs::path real_weights() {
   const char* const named = std::getenv("ECMV_REAL_WEIGHTS");
   const fs::path folder = named != nullptr ? fs::path(named) : fs::path(ECMV_SOURCE_DIR) / "out" / "real_weights";

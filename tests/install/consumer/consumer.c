@@ -1,6 +1,6 @@
-/* consumer CODEC_LIBRARY GPU_BACKEND: every codec that takes a small int8 matrix is asked for its size, its
- * elements and a product, which must be that of a plain loop. Ends with 0, or prints what is wrong. "" for
- * what is not there. */
+/* consumer CODEC_LIBRARY GPU_BACKEND: asks every codec that takes a small int8 matrix for its size, its elements and a
+ * product, and compares that with a plain loop. Ends with 0, or prints the error. "" stands for a missing library or
+ * backend. */
 #include <ecmv.h>
 
 #include <stdio.h>

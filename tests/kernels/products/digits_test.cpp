@@ -1,5 +1,5 @@
-// Products of bytes with the digits of tokens (backends/gpu/products/digit_units.h), nearer to the exact ones than the
-// bound of all products.
+// Products of bytes with the digits of tokens (backends/gpu/products/digit_units.h) are more exact than the common
+// bound demands.
 #include "tests/kernels/products/products.h"
 
 using namespace ecmv;
@@ -7,9 +7,9 @@ using namespace ecmv::tests;
 
 namespace {
 
-// The bound allows for a number beside others that are 2^14 times as large. Numbers of a normal distribution are nearer
-// to each other, so a token's digits lose next to nothing and products are nearer to the exact ones. Without the lowest
-// digit they are 2^-17 of the sum of magnitudes off.
+// The bound allows for a number beside others that are 2^14 times as large. Numbers of a normal distribution differ
+// less, so a token's digits lose next to nothing, and products are nearer to the exact ones. Without the lowest digit
+// they are off by 2^-17 of the sum of magnitudes.
 void digits_are_all_there(Devices devices) {
   const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
   if (entry == nullptr) SKIP("This build has no quad_huffman.");

@@ -1,4 +1,4 @@
-// Sums in double precision and their bounds (backends/exact_product.h), which every float product is held to.
+// Sums in double precision and their bounds (backends/exact_product.h), the reference for every float product.
 #include <bit>
 #include <cmath>
 
@@ -53,7 +53,7 @@ TEST_CASE("exact products refuse what has no bound, and their check finds one wr
 TEST_CASE("the bound of kernels that take subnormal numbers as zero has room for that alone") {
   const datasets::Matrix matrix = make_typed_matrix("small", datasets::ElementType::bf16, {1, 2},
                                                     [](int64_t i) -> uint64_t { return i == 0 ? 0x3F80 : 0x0040; });
-  const std::vector<float> token = {1, 1024};  // 1 + 2^-127 * 1024, of which 1 is lost with the token's first number
+  const std::vector<float> token = {1, 1024};  // 1 + 2^-127 * 1024; 1 is lost with the token's first number
   const std::vector<float> small = {0, 1024};
   const std::vector<float> nothing = {0};
   const backends::ExactProduct exact = backends::exact_product(matrix.view(), small, 1);
@@ -61,7 +61,7 @@ TEST_CASE("the bound of kernels that take subnormal numbers as zero has room for
   CHECK(backends::check_product(nothing, exact, {.flushes_subnormals = true}).violation == "");
   CHECK(backends::check_product(nothing, backends::exact_product(matrix.view(), token, 1), {.flushes_subnormals = true})
             .violation != "");
-  // A token's small number counts by the weight that it meets.
+  // A token's small number counts by the weight that it multiplies.
   const std::vector<float> subnormal = {0x1p-127f, 0};
   const datasets::Matrix large =
       make_typed_matrix("large", datasets::ElementType::bf16, {1, 2}, [](int64_t) -> uint64_t { return 0x4480; });

@@ -6,7 +6,7 @@ using namespace ecmv::tests;
 
 namespace {
 
-// Groups of the least columns, of more, and of more than the matrix has; all rows with one set of scales; rows that end
+// Groups of the fewest columns, of more, and of more than the matrix has; one set of scales for all rows; rows that end
 // inside a group.
 void scale_groups(Devices devices) {
   int ran = 0;

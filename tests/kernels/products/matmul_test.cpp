@@ -1,5 +1,5 @@
 // Every float product: fused matmul kernels of every codec, and unfused ones over every element type, on batches of 1
-// to 64 tokens, held to the bound of float32 sums, or of matrix units', around sums in double precision
+// to 64 tokens. They are held to the bound of float32 sums, or of matrix units, around sums in double precision
 // (backends/exact_product.h).
 #include <bit>
 #include <cmath>
@@ -54,7 +54,7 @@ std::vector<datasets::Matrix> matrices(const std::vector<datasets::Shape>& shape
   std::vector<datasets::Matrix> out;
   for (const datasets::Shape shape : shapes) {
     for (const auto type : {bf16, i8, f8_e4m3, f8_e5m2, f16}) out.push_back(weights(type, shape));
-    // f8 that codes make smaller: weights() has every exponent as often as any.
+    // f8 that codes make smaller; weights() has all exponents equally often.
     out.push_back(f8_matrix(shape));
   }
   return out;
@@ -63,7 +63,7 @@ std::vector<datasets::Matrix> matrices(const std::vector<datasets::Shape>& shape
 void run_every_shape(const codecs::CodecEntry& entry, Devices devices) {
   const bool fused = has_matmul(entry, devices);
   const bool emulated = std::ranges::any_of(devices, [](const auto& device) { return device->info().emulated; });
-  const int few[] = {1, 16};  // the emulator takes microseconds for what a device does in nanoseconds
+  const int few[] = {1, 16};  // the emulator takes microseconds where a device takes nanoseconds
   const auto run = [&](const std::vector<datasets::Shape>& shapes, std::span<const int> batches) {
     int ran = 0;
     for (const datasets::Matrix& matrix : matrices(shapes))
@@ -73,7 +73,7 @@ void run_every_shape(const codecs::CodecEntry& entry, Devices devices) {
   int ran = run({{67, 203}}, kBatches) + run({{64, 512}}, emulated ? std::span<const int>(few) : kBatches);
   if (fused) ran += run(odd_shapes(), few);
   INFO(entry.id);
-  // Where the default settings store what no product takes, run_every_setting still finds one that does.
+  // If no product takes what the default settings store, run_every_setting still finds one.
   CHECK((ran == 0 || fused));
 }
 
@@ -95,7 +95,7 @@ backends::BoundKernel bind_copy(const backends::Policy&, backends::Layers layers
 }
 const backends::Kernel kCopy = {.op = backends::Op::decode, .variant = "copy", .bind = bind_copy};
 
-// Tiles whose width is no power of two, and a last one that is narrower.
+// Tiles whose width is not a power of two, with a narrower last one.
 void run_odd_tiles(Devices devices) {
   const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
   if (entry == nullptr) SKIP("This build has no quad_huffman.");
@@ -154,7 +154,7 @@ TEST_CASE("every matmul kernel keeps the bound in the emulator with every settin
   run_every_setting(each_codec(), devices_or_skip(Place::emulator));
 }
 
-// Kernels may scale tokens by their largest number, which no other one must then overflow or vanish for.
+// Kernels may scale tokens by their largest number; no other number may then overflow or vanish.
 void run_every_scale(const codecs::CodecEntry& entry, const datasets::Matrix& matrix,
                      const backends::Settings& settings, Devices& devices) {
   if (!entry.codec->lossless || !entry.codec->refuses(matrix.view(), settings).empty()) return;
@@ -211,8 +211,8 @@ TEST_CASE("every matmul kernel keeps the bound on this machine's GPUs with every
   run_every_setting(each_codec(), devices_or_skip(Place::gpu));
 }
 
-// Steps follow each other as fast as memory gives them: registers that matrix units still read were once written only
-// so.
+// Here steps follow each other as fast as memory allows. Only then were registers once overwritten that matrix units
+// still read.
 TEST_CASE("matmul kernels keep the bound on this machine's GPUs with thousands of rows and columns", "[gpu]") {
   Devices all = devices_or_skip(Place::gpu);
   const codecs::CodecEntry& entry = each_codec();
@@ -247,8 +247,8 @@ TEST_CASE("unfused products take every element type that float32 holds") {
     }
 }
 
-// Each product but the first is just below the last bit of the first, so that a unit that cuts loses it, and all of
-// them in one direction: errors add up to nearly what the bound allows. float32 rounds each to 0 as well, and may.
+// Each product but the first is just below the last bit of the first, so a unit that cuts loses it. All errors have one
+// direction and add up to nearly what the bound allows. float32 rounds each to 0 as well, and may.
 void lose_all_products(Devices devices) {
   constexpr int64_t kRows = 32, kCols = 4096;
   const datasets::Matrix matrix = make_typed_matrix("ones", datasets::ElementType::bf16, {kRows, kCols},
@@ -287,7 +287,7 @@ void lose_all_products(Devices devices) {
   CHECK(ran > 0);
 }
 
-// Vectors of tokens that are full, begun and alone; rows and columns around what is multiplied at once.
+// Full, partial and single vectors of tokens; rows and columns around the sizes that are multiplied at once.
 TEST_CASE("products in panels keep the bound for every number of tokens and at every edge") {
   const codecs::CodecEntry* entry = codecs::find_codec("raw_bf16");
   if (entry == nullptr) SKIP("this build has not the codec raw_bf16");
@@ -301,7 +301,7 @@ TEST_CASE("products in panels keep the bound for every number of tokens and at e
     run_all(*entry, weights(datasets::ElementType::bf16, shape), {}, few, places);
 }
 
-// Weights and tokens of which every second one is below the normal numbers, which some instructions take as zero.
+// Every second weight and token is below the normal numbers, which some instructions take as zero.
 TEST_CASE("products keep the bound where factors are subnormal") {
   const codecs::CodecEntry* entry = codecs::find_codec("raw_bf16");
   if (entry == nullptr) SKIP("this build has not the codec raw_bf16");

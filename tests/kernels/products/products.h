@@ -30,7 +30,7 @@ struct TokenProducts {
   std::vector<float> tokens;
   backends::ExactProduct exact;
 };
-// A matrix with those of both kinds of activations.
+// A matrix with its products for both kinds of activations.
 struct Product {
   datasets::Matrix matrix;
   TokenProducts f32, bf16;
@@ -48,8 +48,8 @@ inline Product multiply(datasets::Matrix matrix) {
   return product;
 }
 
-// One kernel as a fused or unfused product of one batch; false if it refuses. Unfused ones take any activations. With
-// scales only where the kernel takes them: none says those of scales_for().
+// Runs one kernel as a fused or unfused product of one batch; false if it refuses. Unfused products take any
+// activations. Scales are only for kernels that take them, by default those of scales_for().
 inline bool product_is_right(backends::Device& device, const backends::Kernel& kernel, const backends::Policy& policy,
                              const backends::UploadedMatrix& uploaded, const Product& product, int batch,
                              std::optional<backends::Activations> activations = {},

@@ -11,7 +11,7 @@ using namespace ecmv::reports;
 
 namespace {
 
-// Texts of a script with their places on a canvas of the script's own size, left justified ones only.
+// Left-justified texts of a script, with their places on a canvas of the script's own size.
 struct Placed {
   std::string text;
   double x, y;

@@ -56,7 +56,7 @@ std::optional<Printed> first_number(const std::string& text) {
   return printed;
 }
 
-// Numbers of a text that are written like results: with a decimal point, or followed by T, G or %.
+// Numbers of a text that look like results: with a decimal point, or followed by T, G or %.
 std::vector<std::string> result_numbers(const std::string& text) {
   static const std::regex expression(
       R"re((^|[^0-9A-Za-z_.])([0-9]+\.[0-9]+(?![0-9.])|[0-9]+(?=\s?(?:[TG](?![A-Za-z])|%))))re");
@@ -96,7 +96,7 @@ class Checker {
  public:
   explicit Checker(std::filesystem::path root) : root_(std::move(root)) {}
 
-  // What `expression` is worth for cases of `filter`; `over` (or null) are those to divide by.
+  // The value of `expression` for cases of `filter`, divided by that for cases of `over` (or null).
   double value(const std::string& expression, const Filter& filter, const Filter* over) {
     double unit = 1;
     std::string formula = expression;
@@ -129,7 +129,7 @@ class Checker {
   }
 
  private:
-  // "METRIC key=value ..."; without a metric it is the one before the division.
+  // "METRIC key=value ..."; without a metric, the one before the division.
   std::pair<Chosen, double> of(const std::string& part, const Filter& filter, std::string& metric) {
     const std::string first = part.substr(0, part.find(' '));
     std::string words = part;

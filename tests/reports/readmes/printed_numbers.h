@@ -1,4 +1,4 @@
-// Numbers that a page prints, held against the records they come from. Claims say where each number is from:
+// Compares the numbers on a page with the records that they come from. Claims say where each number is from:
 //
 //   numbers: record=reports/published/NAME/records.jsonl op=matvec rows=16384 sigma=4
 //   columns: - | bits_per_element | elements_per_s in T | speedup_vs_raw
@@ -16,8 +16,8 @@
 // must have the same codec, data set, op, batch, device, thread count and cache class. A number is a metric (metrics.h)
 // or `read_bandwidth`, in units of M, G or T where it says so. `A / B` divides two, which must be of one run and one
 // cache class; a row `A / B` divides each column so. Columns and rows that are `-` are not results. `text` is a piece
-// of the paragraph that begins with its one number, unit included. `plain` lists numbers that are no results: sizes,
-// settings. In a block with claims every number with a decimal point, T, G or % must be one or the other.
+// of the paragraph that begins with its only number, unit included. `plain` lists numbers that are no results, such as
+// sizes and settings. In a block with claims every number with a decimal point, T, G or % must be one or the other.
 //
 // A record whose build had local changes supports no number.
 #pragma once
@@ -30,8 +30,8 @@
 namespace ecmv::reports {
 
 struct CheckedDocument {
-  std::vector<std::string> faults;  // sentences; empty: every claimed number is its record's
-  int numbers = 0;                  // that were compared
+  std::vector<std::string> faults;  // sentences; empty: every claimed number agrees with its record
+  int numbers = 0;                  // compared numbers
   // Blocks without claims that have a number with a decimal point, T, G or %, as "HEADING (table)" or "HEADING (text)".
   std::vector<std::string> without_claims;
   // The same, but paragraphs only if they link to reports/published.
@@ -42,8 +42,8 @@ struct CheckedDocument {
 CheckedDocument check_printed_numbers(const std::string& text, const std::filesystem::path& root,
                                       const std::string& sidecar = "");
 
-// The sidecars in `folder` by the page that each is for: path of the page -> text of the sidecar. Throws
-// std::runtime_error for a file without `page: PATH` and for a second sidecar of a page.
+// The sidecars in `folder` by page: path of the page -> text of the sidecar. Throws std::runtime_error for a file
+// without `page: PATH` and for a second sidecar of a page.
 std::map<std::string, std::string> read_sidecars(const std::filesystem::path& folder);
 
 }  // namespace ecmv::reports

@@ -1,4 +1,4 @@
-// What reports/published holds: little, all of it cited, and nothing of the machine that wrote it.
+// Claims about reports/published: it is small, every file is cited, and nothing tells about the machine that wrote it.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <regex>
@@ -22,7 +22,7 @@ bool is_within(const fs::path& path, const fs::path& folder) {
   return path.string().starts_with(folder.string() + "/");
 }
 
-// Files that a page names: targets of its links, relative to it, and paths from the root that begin with
+// The files that a page names: targets of its links, relative to it, and paths from the root that begin with
 // reports/published. Links to folders cite nothing.
 std::set<fs::path> cited_by(const fs::path& page) {
   static const std::regex link(R"re(\]\(([^)#:]+)[^)]*\))re"), path(R"re(reports/published/[-A-Za-z0-9_./]+)re");
@@ -37,7 +37,7 @@ std::set<fs::path> cited_by(const fs::path& page) {
   return files;
 }
 
-// Pages that people read and the sidecars of their numbers: everything but the pages of runs.
+// Pages for readers and the sidecars of their numbers: everything but the pages of runs.
 std::vector<fs::path> pages() {
   std::vector<fs::path> found;
   for (const char* folder : {"codecs", "reports", "experiments", "backends", "datasets"})
@@ -52,7 +52,7 @@ std::vector<fs::path> pages() {
   return found;
 }
 
-// Everything that the pages lead to: a cited page of a run cites its figures and the records that it was made from.
+// Everything that the pages lead to: a cited page of a run cites its figures and its records.
 std::set<fs::path> cited_files() {
   std::set<fs::path> cited;
   std::vector<fs::path> open = pages();

@@ -1,4 +1,4 @@
-// The numbers of READMEs come from the published records that they name (printed_numbers.h says how).
+// The numbers in READMEs come from the published records that they name (printed_numbers.h says how).
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -42,8 +42,8 @@ CheckedDocument checked(const std::string& name) {
   return check_printed_numbers(file_text(kRoot / name), kRoot, found == sidecars.end() ? "" : found->second);
 }
 
-// Tables and paragraphs with results that no test holds against a record yet. Whoever gives one its comment strikes it
-// out here.
+// Tables and paragraphs with results that no test compares with a record yet. Delete an entry when its block gets
+// claims.
 const std::vector<std::string> kNotCovered = {
     "codecs/ans_warp_stripes/README.md: Results (table)",
     "codecs/bdi/README.md: Results (table)",

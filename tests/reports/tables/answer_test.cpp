@@ -1,4 +1,4 @@
-// Claims about the sentence at the top of a report: it says who wins only where that is decided.
+// Claims about the sentence at the top of a report: it names a winner only if that is decided.
 #include "reports/tables/answer.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -11,7 +11,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-// Ten samples around `seconds` for a million elements in so many bits.
+// Ten samples around `seconds` for a million elements in `bits` bits.
 CaseRecord timed(const std::string& codec, double seconds, double bits, double spread = 0.001) {
   CaseRecord r;
   r.status = Status::ok;

@@ -11,7 +11,7 @@ using Catch::Matchers::WithinRel;
 
 namespace {
 
-// `blocks` blocks of 32 bytes that a codec makes `ratio` times smaller; stored takes 32 bytes more.
+// `blocks` blocks of 32 bytes that a codec makes `ratio` times smaller; the stored size is 32 bytes more.
 CaseRecord record_of(const std::string& workload, const std::string& part, const std::string& type,
                      const std::string& codec, std::int64_t blocks, std::int64_t ratio) {
   CaseRecord record;

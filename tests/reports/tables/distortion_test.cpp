@@ -1,5 +1,5 @@
-// Claims about quantised data and lossy codecs in reports: their distance is shown beside every size and speed, nothing
-// lossy leads anything lossless, and the figure of bits and distance has one point a quantiser and codec.
+// Claims about quantised data and lossy codecs in reports: their distance stands beside every size and speed, nothing
+// lossy ranks above anything lossless, and the figure of bits and distance has one point a quantiser and codec.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -17,7 +17,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-// A million elements in so many bits, multiplied in so many seconds.
+// A million elements in `bits` bits, multiplied in `seconds`.
 CaseRecord record_of(const std::string& codec, const std::string& quantiser, double bits, double snr_db,
                      double seconds) {
   CaseRecord r;

@@ -99,7 +99,7 @@ TEST_CASE("strong scaling: speed-up over one device, efficiency, exchange, and u
   CHECK_THAT(number(table, coder, "exchange_share"), WithinRel(0.25, 1e-12));
   CHECK_THAT(number(table, coder, "exchange_us_per_layer"), WithinRel(8e-6, 1e-12));
   CHECK_THAT(number(table, coder, "product_us"), WithinRel(1.6e-4, 1e-12));
-  // Against the fastest uncompressed case of two devices, by whatever engine.
+  // Compared with the fastest uncompressed case of two devices, with any engine.
   CHECK_THAT(number(table, coder, "speedup_vs_raw"), WithinRel(4 / 3.2, 1e-12));
   CHECK_THAT(number(table, row.at("plain 2 devices by library 500.0"), "efficiency"), WithinRel(0.8, 1e-12));
   CHECK(std::isnan(number(table, row.at("plain 2 devices by peer 1000.0"), "speedup_over_one")));

@@ -1,5 +1,5 @@
-// Claims about tables. The golden texts lie in fixtures/golden_*; a wanted change is made by running with
-// ECMV_WRITE_GOLDEN=1 and reviewing the difference.
+// Claims about tables. The golden texts lie in fixtures/golden_*. To change them, run with ECMV_WRITE_GOLDEN=1 and
+// review the difference.
 #include "reports/tables/tables.h"
 
 #include <algorithm>
