@@ -88,7 +88,7 @@ constexpr RingPolicy kPolicies[] = {
     {{"groups16"}, 16, 32, 1},
     {{"groups8_fit2"}, 8, 16, 2},
 #ifdef ECMV_SEARCH
-    {{"groups24"}, 24, 16, 1},  // 1.02x to 1.06x the speed for bf16 at 5760 x 2880, slower elsewhere
+    {{"groups24"}, 24, 16, 1},  // H100: 1.02x to 1.06x the speed for bf16 at 5760 x 2880, slower elsewhere
 #endif
 };
 

@@ -141,7 +141,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_pair(Matrix matrix
 }
 
 // Row groups divided among blocks run at 1.16x the speed at 18944 x 3584, whose 592 row groups leave the fifth round of
-// 132 multiprocessors half empty, and up to 3 % slower where they come out even (H200: 4096 x 12288, 5760 x 2880, 8192
+// 132 multiprocessors half empty, and up to 3 % slower where they come out even (H100: 4096 x 12288, 5760 x 2880, 8192
 // x 8192).
 constexpr UnitsPolicy kPolicies[] = {
     {{{"groups32"}, 32, 32, 1}, 1, false},

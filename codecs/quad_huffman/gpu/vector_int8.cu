@@ -77,7 +77,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Bloc
   }
 }
 
-// Where each policy wins (H200 and H100; published records, and the shapes of models):
+// Where each policy wins (published records of an H200 and an H100; the shapes of models on an H100):
 //   groups32       4096, and 16384 where groups16_fit2 has room for few copies of the table or none: 1.2x the speed
 //                  with 2^13 entries (2026-11-27-h200/low_rates), up to 1.19x with symbols of 2 and 4 columns
 //                  (2026-11-25-h200/beat_int8_wide)
