@@ -8,8 +8,8 @@
 #include <iostream>
 #include <iterator>
 
-#include "tests/policies/older_names.h"
 #include "tests/policies/evidence.h"
+#include "tests/policies/older_names.h"
 
 using namespace ecmv;
 using namespace ecmv::tests;
