@@ -85,7 +85,7 @@ TEST_CASE("what is read is never replaced by what is written") {
   const std::string weights = text_of(ecmv.folder / "w.npy");
   CHECK(ecmv({"run", "--source", "npy", "--param", "file=w.npy", "--codec", "raw_int8", "--op", "size", "--csv",
               "w.npy"}) == 2);
-  CHECK_THAT(ecmv.err, ContainsSubstring("is read, so that --csv cannot replace it"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("is an input, so --csv cannot overwrite it"));
   CHECK(text_of(ecmv.folder / "w.npy") == weights);
 }
 
