@@ -47,7 +47,6 @@ std::span<const backends::Kernel> gpu_kernels() {
       strips(),
       chain(),
       float_token(),
-      ring_tokens(),
       one_token(),
       fragments(),
       digits(),

@@ -92,8 +92,5 @@ inline bool is_plain(const CompressedView& view) {
   const auto& header = view.sections[kHeader].host;
   return header.size() == kPlainHeaderBytes && header[0] == std::byte{kPlain};
 }
-// Only for streams that are not plain.
-inline bool is_fragments(const CompressedView& view) { return header_of(view).layout == Layout::fragments; }
-inline bool is_strips(const CompressedView& view) { return header_of(view).layout == Layout::strips; }
 
 }  // namespace ecmv::codecs::quad_huffman

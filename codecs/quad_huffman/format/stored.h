@@ -72,8 +72,7 @@ struct Stored : Header {
   void unpack(const uint32_t* words, uint32_t* quads) const {
     const uint32_t* planes = words + sign_mantissa_bits(form);
     if (has_exponent_eights(symbol_cols, form)) return unpack_eights(planes, quads);
-    if (has_nibble_entries(symbol_cols, form)) return unpack_nibbles(form.raw_bits, words, quads);
-    unpack_raw(planes_of(form.floats ? cell_bits() : form.raw_bits, form.folded), planes, quads);
+    unpack_raw(planes_of(form), has_nibble_entries(symbol_cols, form), planes, quads);
   }
   // Floats: sign and mantissa of column `col`, the sign in the byte's highest bit and the mantissa in its lowest ones.
   uint8_t sign_of(const uint32_t* words, int col) const {
@@ -113,7 +112,6 @@ struct Stored : Header {
   uint32_t entry(int64_t i) const { return load_u32(table + 4 * i); }
   int entry_length(int64_t i) const {
     const uint32_t entry = this->entry(i);
-    if (symbol_cols == 2) return static_cast<int>(entry >> 16);
     if (has_packed_entries(symbol_cols, form)) return static_cast<int>(entry >> 28);
     if (has_summed_lengths(symbol_cols, form))
       return static_cast<int>(sum_of_lengths(symbol_cols, entry) & kSummedLengthMask);
@@ -121,7 +119,7 @@ struct Stored : Header {
   }
   int entry_high(int64_t i, int k) const {
     if (symbol_cols == 8) return static_cast<int>(entry(i) >> high_shift(8, form, k) & 3);
-    return static_cast<int>((entry(i) >> (8 * k) & 0xff) >> entry_shift(symbol_cols, form));
+    return static_cast<int>((entry(i) >> (8 * k) & 0xff) >> entry_shift(form));
   }
 };
 

@@ -145,7 +145,7 @@ backends::BoundKernel bind(const backends::Policy& named, Layers layers, int bat
   const BlockPlan plan = plan_float(named.as<RingPolicy>(), code, view.shape, place.device());
   const Kernel kernel = plan.lane_groups <= 16 ? kernel_of<16 * kLanes>(code) : kernel_of<32 * kLanes>(code);
   return {MultiplyFloats{matrix, plan, launch_shape_of(matrix, plan, place.device()), kernel, batch},
-          {.rounding = rounding_of_eights(view, rounding_of_patches(view, {}, view.shape.cols))}};
+          {.rounding = rounding_of_floats(view, {}, view.shape.cols)}};
 }
 
 }  // namespace

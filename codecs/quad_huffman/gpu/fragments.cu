@@ -153,7 +153,7 @@ template <int kSymbolCols, int kForm, bool kWarpgroup>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void fragment_tokens(Matrix matrix, BlockPlan plan,
                                                                      FragmentsLayout layout, Hidden hidden,
                                                                      int all_cols, gpu::Bf16Tokens tokens) {
-  using TileOf = TileLanes<kSymbolCols, kForm, 2, kLeanForm<kForm, 32 * kLanes>>;
+  using TileOf = TileLanes<kSymbolCols, kForm, 2, kLeanForm<kForm>>;
   constexpr int kUnits = TileOf::kSegmentCols / kFragmentCols;
   using Inputs = std::conditional_t<kWarpgroup, BlockTokens<kUnits>, UnitTokens<kUnits>>;
   constexpr bool kFloats = TileOf::kFloats, kScales = TileOf::kScalesTokens;
@@ -255,7 +255,6 @@ FragmentsKernel kernel_of(const Code& code, bool warpgroup) {
     return is_f8(code.form) ? kernel_of_form<kSymbolCols, f8_form(kSymbolCols)>(warpgroup)
                             : kernel_of_form<kSymbolCols, float_raw_bits(kSymbolCols)>(warpgroup);
   };
-  if (code.symbol_cols == 2) return nullptr;
   if (is_float(code.form)) return code.symbol_cols == 4 ? for_cols(Constant<4>{}) : for_cols(Constant<8>{});
   // Symbols of eight are faster as bytes with digits of the tokens.
   if (code.symbol_cols == 8) return nullptr;

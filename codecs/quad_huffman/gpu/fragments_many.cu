@@ -293,7 +293,7 @@ Kernel kernel_of_form(int token_tiles) {
   return token_tiles <= 2 ? multiply_many<kSymbolCols, kForm, 2> : multiply_many<kSymbolCols, kForm, 8>;
 }
 Kernel kernel_of(const Code& code, int token_tiles) {
-  if (!is_float(code.form) || code.symbol_cols == 2) return nullptr;
+  if (!is_float(code.form)) return nullptr;
   if (code.symbol_cols == 8)
     return is_f8(code.form) ? kernel_of_form<8, f8_form(8)>(token_tiles)
                             : kernel_of_form<8, float_raw_bits(8)>(token_tiles);
@@ -386,7 +386,7 @@ backends::BoundKernel bind(const backends::Policy& named, Layers layers, int bat
   };
   const auto parts = gpu::token_parts(batch, plan(64).plan.lane_groups != 0 ? 64 : 16, plan);
   return {MultiplyMany{matrix_of(view, code), parts, device.compute_units, gpu::have_early_launches(device)},
-          facts_of_shares(view, code, parts, 2 * code.tile_cols)};
+          facts_of_shares(view, code, parts)};
 }
 
 }  // namespace

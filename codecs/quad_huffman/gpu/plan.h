@@ -65,16 +65,9 @@ inline int64_t bytes_of_block(int64_t shared_bytes, const RingPolicy& policy) {
   return (shared_bytes + kSystemBytes) / policy.blocks - kSystemBytes;
 }
 
-// The form of x in shared memory; none if a kernel keeps it elsewhere. Each lane group has its own sums of floats.
-enum class InputType { none, int8, float32 };
-constexpr int bytes_of_column(InputType inputs) {
-  switch (inputs) {
-    case InputType::none: return 0;
-    case InputType::int8: return 1;
-    case InputType::float32: return 4;
-  }
-  return 0;
-}
+// The bytes of a column of x in shared memory; none if a kernel keeps it elsewhere. Each lane group has its own sums of
+// floats.
+enum class InputType { none = 0, int8 = 1, float32 = 4 };
 
 // Gives the table as many copies as fit into `bytes`, a power of two, at most `most`; rings follow it. Returns false if
 // not even one fits. A kernel may have several tables. Two codes and Table's shift fit a window of 32 bits.
@@ -105,7 +98,7 @@ inline BlockPlan plan_of(const RingPolicy& policy, const Code& code, datasets::S
                          int64_t block_bytes, int64_t own_bytes = 0) {
   const int64_t shared_bytes = bytes_of_block(block_bytes, policy);
   const int64_t tiles = column_tiles(matrix.cols, code.tile_cols),
-                x_bytes = bytes_of_column(inputs) * row_segments(matrix.cols, code.symbol_cols) *
+                x_bytes = static_cast<int>(inputs) * row_segments(matrix.cols, code.symbol_cols) *
                           segment_cols(code.symbol_cols);
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     const int of_rows = lane_groups_of_rows(lane_groups, tiles);

@@ -249,19 +249,14 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     uint32_t entry = 0, ahead = look_up(0);
     ECMV_GPU_UNROLL
     for (int i = 0; i < kSymbols; ++i) {
-      const uint32_t before = entry;  // a pair's first entry
       entry = kLanesForm.looks_ahead || i == 0 ? ahead : look_up(i);
       used = Bytes::add_length(entry, used);
       if (i % (2 * kSymbolsOfWindow) == 2 * kSymbolsOfWindow - 1 || i == kSymbols - 1)
         tile_.position += kExactLengths ? used_before + used : Bytes::bits_of(used_before + used);
       if (kLanesForm.looks_ahead && i + 1 < kSymbols) ahead = look_up(i + 1);
       if constexpr (kLanesForm.rotates != 0) entry = gpu::funnel_shift_right(entry, entry, rotation);
-      if constexpr (kSymbolCols == 2) {
-        if (i % 2 == 1) visit_quad<0, kSteps>(i / 2, s, next, visit, Bytes::pair(before, entry));
-      } else {
-        visit_quad<0, kSteps>(i * (kSymbolCols / 4), s, next, visit, entry);
-        if constexpr (kSymbolCols == 8) visit_quad<1, kSteps>(2 * i + 1, s, next, visit, entry);
-      }
+      visit_quad<0, kSteps>(i * (kSymbolCols / 4), s, next, visit, entry);
+      if constexpr (kSymbolCols == 8) visit_quad<1, kSteps>(2 * i + 1, s, next, visit, entry);
     }
     tile_.raw += next;
   }
