@@ -19,7 +19,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
       layout == Layout::rows ? matrix : datasets::MatrixView{stored_shape(matrix.shape, layout), matrix.type, elements};
   CompressedMatrix compressed = make_compressed(matrix, settings);
   const auto encode_as_wanted = [&] {
-    const Model model = make_model(stored, wanted, aim_of(settings));
+    const Model model = make_model(stored, wanted);
     return encode_sections(stored, model, tile_cols_for(stored.shape, settings), layout, compressed);
   };
   if (!encode_as_wanted()) {

@@ -8,7 +8,6 @@
 #include "codecs/quad_huffman/format/schedule.h"
 #include "codecs/quad_huffman/format/segment.h"
 #include "codecs/quad_huffman/format/stored.h"
-#include "codecs/quad_huffman/plain.h"
 
 namespace ecmv::codecs::quad_huffman {
 namespace {

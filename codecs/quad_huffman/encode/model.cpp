@@ -269,10 +269,10 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
   return candidates;
 }
 
-Candidate best_candidate(datasets::MatrixView matrix, Form type, const Wanted& wanted, Aim aim) {
+Candidate best_candidate(datasets::MatrixView matrix, Form type, const Wanted& wanted) {
   const double elements = static_cast<double>(matrix.shape.elements());
   const auto cost = [&](const Candidate& of) {
-    return aim == Aim::size ? of.bits : picoseconds(of.bits / elements, of.patches, of.cells, of.table_bits, elements);
+    return wanted.for_speed ? picoseconds(of.bits / elements, of.patches, of.cells, of.table_bits, elements) : of.bits;
   };
   const auto all = all_candidates(matrix, modelling::histogram(matrix.i8()), type, wanted);
   return *std::min_element(all.begin(), all.end(), [&](const auto& a, const auto& b) { return cost(a) < cost(b); });
@@ -417,7 +417,7 @@ std::vector<std::byte> exponents_of(datasets::MatrixView matrix) {
 
 }  // namespace
 
-Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim) {
+Model make_model(datasets::MatrixView matrix, const Wanted& wanted) {
   const bool f8 = matrix.type == datasets::ElementType::f8_e4m3;
   const Form type = f8 || matrix.type == datasets::ElementType::bf16 ? float_form(kMostSymbolCols, f8) : Form();
   std::vector<std::byte> exponents;
@@ -427,7 +427,7 @@ Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim) {
   }
   constexpr std::byte kAny{0x80};  // for a matrix without elements
   if (matrix.shape.elements() == 0) matrix = {{1, 1}, datasets::ElementType::i8, {&kAny, 1}};
-  const Candidate best = best_candidate(matrix, type, wanted, aim);
+  const Candidate best = best_candidate(matrix, type, wanted);
   Model model{best.cells, wanted.rotated, best.table_bits};
   if (type.floats) model.lowest += 128;
   CodeMaker maker(model, count_symbols(matrix, best.cells, 1), bits_of_patch(best.cells.form, wanted));

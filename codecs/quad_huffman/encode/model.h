@@ -62,14 +62,12 @@ struct Wanted {
   bool contiguous, folded;
   Layout layout;
   bool rotated;
+  bool for_speed;  // the aim: the shortest time, not the fewest bytes
 };
-
-// The aim that the model is chosen for.
-enum class Aim { size, speed };
 
 // The model of the stored matrix, with all open settings chosen. The raw bits of floats are fixed, and their cells are
 // contiguous. Deterministic on every platform: counts and logarithms are integers, and comparisons use sums and
 // products.
-Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim);
+Model make_model(datasets::MatrixView matrix, const Wanted& wanted);
 
 }  // namespace ecmv::codecs::quad_huffman

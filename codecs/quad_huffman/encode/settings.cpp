@@ -102,8 +102,6 @@ std::vector<SettingInfo> setting_infos() {
        .choices = {"plain", "none"}}};
 }
 
-Aim aim_of(const Settings& settings) { return settings.text("optimise") == "speed" ? Aim::speed : Aim::size; }
-
 Wanted wanted_by(const Settings& settings) {
   const std::string_view cells = settings.text("cells");
   const Layout layout = layout_of(settings);
@@ -114,7 +112,8 @@ Wanted wanted_by(const Settings& settings) {
           .contiguous = cells != "folded",
           .folded = cells != "contiguous" && !rotated,
           .layout = layout,
-          .rotated = rotated};
+          .rotated = rotated,
+          .for_speed = settings.text("optimise") == "speed"};
 }
 
 // Where the setting is 0, tiles are so wide that some 3500 are left, 27 for each of 132 multiprocessors. Every lane of
@@ -168,7 +167,8 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   // Lanes are moved only where others are longer, so the longest codes are a bound of any schedule.
   const int64_t lines = groups * row_segments(shape.cols, least_cols) * ((kSegmentSymbols * kMostTableBits + 31) / 32);
   return int64_t{kFloatHeaderBytes} + (int64_t{4} << kMostTableBits) + kTileBytes * (tiles + 1) +
-         tiles * (tile_cols / segment_cols(least_cols) + 4 * kMostPartialLines + 2 * kUnitBytes) + lines * kLineBytes +
+         tiles * (kMostTileCols / segment_cols(least_cols) + 4 * kMostPartialLines + 2 * kUnitBytes) +
+         lines * kLineBytes +
          groups * row_segments(shape.cols, most_cols) * raw_bytes_of_segment(most_cols, kMostPlaneWords) +
          2 * shape.elements() * (256 >> std::max(0, raw_bits - 1)) +
          (layout == Layout::strips ? tiles * most_moving_patches(tile_cols) * 2 : 0);

@@ -79,7 +79,7 @@ void check_header(const CompressedView& view) {
   require(std::equal(written.begin(), written.end(), bytes.begin()),
           "The header of a quad_huffman stream has bits that mean nothing.");
   require(cols >= kLeastSymbolCols, "The symbols of a quad_huffman stream have 4 or 8 columns.");
-  const int tile_cols = tile_segments * segment_cols(cols);
+  const int tile_cols = tile_cols_of(header);
   require(tile_cols >= kLeastTileCols && tile_cols <= kMostTileCols,
           "The tiles of a quad_huffman stream have 256 to 2048 columns.");
   require(floats

@@ -92,5 +92,9 @@ inline bool is_plain(const CompressedView& view) {
   const auto& header = view.sections[kHeader].host;
   return header.size() == kPlainHeaderBytes && header[0] == std::byte{kPlain};
 }
+// With which kernels refuse the one and the other.
+inline constexpr const char* kRefusesPlain =
+    "The elements are stored as they are, for which there is the kernel plain.";
+inline constexpr const char* kRefusesCodes = "The elements are stored as codes.";
 
 }  // namespace ecmv::codecs::quad_huffman

@@ -23,6 +23,9 @@ inline constexpr int kRingLines = 32, kAhead = 1;
 static_assert((kAhead + 1) * kSegmentSymbols * kMostTableBits / 32 + kBlockLines + 2 <= kRingLines);
 
 inline constexpr int segment_cols(int symbol_cols) { return kSegmentSymbols * symbol_cols; }
+inline constexpr int tile_cols_of(const Header& header) {
+  return header.tile_segments * segment_cols(header.symbol_cols);
+}
 inline constexpr int64_t row_groups(int64_t rows) { return (rows + kLanes - 1) / kLanes; }
 inline constexpr int64_t column_tiles(int64_t cols, int tile_cols) { return (cols + tile_cols - 1) / tile_cols; }
 // Segments of a whole row; each of its tiles but the last has tile_cols / segment_cols.

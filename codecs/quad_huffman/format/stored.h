@@ -131,7 +131,7 @@ inline Stored open_stored(const CompressedView& view) {
   s.size = view.shape;
   const datasets::Shape shape = stored_shape(view.shape, s.layout);
   s.rows = shape.rows, s.cols = shape.cols;
-  s.tile_cols = s.tile_segments * s.segment_cols();
+  s.tile_cols = tile_cols_of(s);
   s.row_groups = row_groups(s.rows), s.column_tiles = s.tile_cols == 0 ? 0 : column_tiles(s.cols, s.tile_cols);
   s.row_segments = row_segments(s.cols, s.symbol_cols);
   s.table = bytes(kTable), s.tiles = bytes(kTiles), s.schedule = bytes(kSchedule), s.codes = bytes(kCodes);
@@ -153,18 +153,13 @@ class TileCodes {
     }
   }
   int lines() const { return lines_; }
-  int full_lines() const { return full_lines_; }
-  const uint8_t* full() const { return full_; }
-  // The lanes that have words of a partial line, and the place of the first word of a lane from `lane` on.
-  uint32_t mask(int64_t line) const { return masks_[line - full_lines_]; }
-  const uint8_t* partial(int64_t line, int lane) const {
-    return partial_[line - full_lines_] + 4 * std::popcount(mask(line) & ((1u << lane) - 1));
-  }
   // Returns 0 where the lane has no such word.
   uint32_t word(int64_t line, int lane) const {
     if (line < full_lines_) return load_u32(full_ + line * kLineBytes + 4 * lane);
-    if (line >= lines_ || (mask(line) >> lane & 1) == 0) return 0;
-    return load_u32(partial(line, lane));
+    if (line >= lines_) return 0;
+    const uint32_t mask = masks_[line - full_lines_];
+    if ((mask >> lane & 1) == 0) return 0;
+    return load_u32(partial_[line - full_lines_] + 4 * std::popcount(mask & ((1u << lane) - 1)));
   }
   // The lane's code bits from `position` on, 33 or more.
   uint64_t window(int64_t position, int lane) const {
@@ -174,7 +169,7 @@ class TileCodes {
  private:
   int full_lines_, lines_;
   const uint8_t* full_;
-  std::array<uint32_t, kMostPartialLines> masks_;
+  std::array<uint32_t, kMostPartialLines> masks_;  // the lanes that have words of a partial line
   std::array<const uint8_t*, kMostPartialLines> partial_;
 };
 

@@ -98,7 +98,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_one(Matrix matrix,
     if (walk.left > 0) tile.begin(matrix.streams, walk.group, walk.column, matrix.column_tiles, matrix.cols, after);
   };
   gpu::let_next_begin();
-  const auto own_entries = load_own_entries<4>(matrix);
+  const auto own_entries = load_own_entries(matrix);
   begin(own_entries.all());
   fill_table(matrix, plan, own_entries);
   for (int i = gpu::thread_index(); i < units.groups() * kRowSums + gpu::kDigits; i += gpu::block_size()) sums[i] = 0;
@@ -159,7 +159,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_one(Matrix matrix,
 // 2026-11-26-h100/batch_int8). For weights of three bits they run at 1.16x the speed (2026-11-24-h200/quantised).
 constexpr UnitsPolicy kPolicies[] = {{{{"groups32"}, 32, 32, 1}, 1}, {{{"groups32_shares4"}, 32, 32, 1}, 4}};
 
-UnitsPlan plan_one(const backends::Policy& policy, const Code& code, datasets::Shape matrix,
+UnitsPlan plan_one(const backends::Policy& policy, const Header& code, datasets::Shape matrix,
                    const backends::DeviceInfo& device) {
   return plan_units(policy.as<UnitsPolicy>(), code, matrix, device, gpu::kDigits * kLanes * 4, kDigitFactBytes);
 }
@@ -167,9 +167,7 @@ UnitsPlan plan_one(const backends::Policy& policy, const Code& code, datasets::S
 using Kernel = void (*)(Matrix, BlockPlan, Division, Hidden, gpu::Pointer<const uint16_t>, gpu::Pointer<float>,
                         gpu::Exchange);
 
-constexpr bool has_no_short_windows(int, int) { return false; }
-
-Kernel kernel_of(const Code& code) {
+Kernel kernel_of(const Header& code) {
   return for_code<has_no_short_windows>(code, [](auto symbol_cols, auto form, auto) -> Kernel {
     return multiply_one<decltype(symbol_cols)::value, decltype(form)::value>;
   });
@@ -185,7 +183,7 @@ std::string refuses(const backends::CompressedView& view, const backends::Device
   if (!is_plain(view) && has_floats(view))
     return "Tokens of bf16 meet bf16 and f8 elements in fragments: encode with layout=fragments.";
   if (std::string reason = refuses_matrix(view, Layout::rows, Elements::int8); !reason.empty()) return reason;
-  const Code code = code_of(view);
+  const Header code = header_of(view);
   return plan_one(named, code, view.shape, device).plan.lane_groups == 0 ? kRefusesUnits : "";
 }
 
@@ -208,7 +206,7 @@ struct MultiplyOne {
 // 2^-22 of the sum of its numbers: an offset of 4.
 backends::BoundKernel bind(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
-  const Code code = code_of(view);
+  const Header code = header_of(view);
   const UnitsPlan units = plan_one(named, code, view.shape, place.device());
   return {MultiplyOne{matrix_of(view, code), units, kernel_of(code), exchange_of(units, view.shape, kLanes * 2, place),
                       batch},

@@ -5,16 +5,11 @@
 #include <type_traits>
 
 #include "codecs/quad_huffman/gpu/plan.h"
-#include "codecs/quad_huffman/plain.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 enum class Elements { any, int8, floats };
 
-inline constexpr const char* kRefusesFragments =
-    "The kernel takes lanes' rows for rows of the matrix; these are fragments or strips.";
-inline constexpr const char* kRefusesRows =
-    "The kernel takes fragments, and these are rows: encode with layout=fragments.";
 inline constexpr const char* kRefusesSharedMemory =
     "The table, the rings of two lane groups and the inputs do not fit the shared memory of a thread block.";
 
@@ -23,7 +18,9 @@ inline std::string refuses_matrix(const backends::CompressedView& matrix, Layout
   if (is_plain(matrix)) return kRefusesPlain;
   if (header_of(matrix).layout != layout) {
     if (layout == Layout::strips) return "The kernel takes strips.";
-    return layout == Layout::rows ? kRefusesFragments : kRefusesRows;
+    return layout == Layout::rows
+               ? "The kernel takes lanes' rows for rows of the matrix; these are fragments or strips."
+               : "The kernel takes fragments; these are rows or strips: encode with layout=fragments.";
   }
   if (elements == Elements::int8 && has_floats(matrix)) return "The kernel multiplies int8 elements.";
   if (elements == Elements::floats && !has_floats(matrix)) return "The kernel multiplies bf16 and f8 elements.";
@@ -48,7 +45,7 @@ constexpr bool is_chosen_code(int symbol_cols, int form) {
 // kernel, a pointer of one type for all. kShortWindows(columns of a symbol, form) says whether there is a kernel for
 // windows of three symbols.
 template <bool (*kShortWindows)(int, int) = is_chosen_code, typename F>
-auto for_code(const Code& code, F f) {
+auto for_code(const Header& code, F f) {
   using Kernel = decltype(f(Constant<4>{}, Constant<0>{}, Constant<2>{}));
   const auto for_window = [&](auto symbol_cols, auto form) -> Kernel {
     constexpr Form kForm = form();
@@ -73,7 +70,7 @@ auto for_code(const Code& code, F f) {
 
 // The same for codes of bf16 and f8 elements. Windows of f8 and of symbols of eight always have two symbols.
 template <typename F>
-auto for_float_code(const Code& code, F f) {
+auto for_float_code(const Header& code, F f) {
   if (is_f8(code.form) && code.symbol_cols == 8) return f(Constant<8>{}, Constant<f8_form(8)>{}, Constant<2>{});
   if (is_f8(code.form)) return f(Constant<4>{}, Constant<f8_form(4)>{}, Constant<2>{});
   if (code.symbol_cols == 8) return f(Constant<8>{}, Constant<float_raw_bits(8)>{}, Constant<2>{});
@@ -81,7 +78,6 @@ auto for_float_code(const Code& code, F f) {
   return code.table_bits <= 10 ? f(Constant<4>{}, kBits, Constant<3>{}) : f(Constant<4>{}, kBits, Constant<2>{});
 }
 
-// f8 has only the instance for the most lane groups: its raw words are half of bf16's and fit the fewer registers.
-constexpr int most_threads(int form, int threads) { return is_f8(form) ? 32 * kLanes : threads; }
+constexpr bool has_no_short_windows(int, int) { return false; }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -48,7 +48,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void matvec(Matrix matrix, Block
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
   int column = group < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
   gpu::let_next_begin();
-  const auto own_entries = load_own_entries<4>(matrix);
+  const auto own_entries = load_own_entries(matrix);
   // Asks for the second segment's codes, too: a block that begins a layer ahead then waits only for the vector. (H200,
   // 8192 x 8192, two blocks a multiprocessor: 1.7 % less time. Strips, whose blocks do not begin ahead, took 1.2 %
   // more.)
@@ -85,13 +85,13 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void matvec(Matrix matrix, Block
 constexpr RingPolicy kPolicies[] = {{{"groups32"}, 32, 32, 1}, {{"groups16_fit2"}, 16, 8, 2}};
 constexpr const RingPolicy &kGroups32 = kPolicies[0], &kGroups16Fit2 = kPolicies[1];
 
-BlockPlan plan_vector(const RingPolicy& policy, const Code& code, datasets::Shape shape,
+BlockPlan plan_vector(const RingPolicy& policy, const Header& code, datasets::Shape shape,
                       const backends::DeviceInfo& device) {
   return plan_of(policy, code, shape, InputType::int8, device.shared_bytes);
 }
 
 std::string_view choose(const backends::CompressedView& view, const backends::DeviceInfo& device, int) {
-  const Code code = code_of(view);
+  const Header code = header_of(view);
   if (row_groups(view.shape.rows) <= device.compute_units || (code.symbol_cols < 8 && view.shape.cols >= 16384))
     return kGroups32.name;
   const bool fits = plan_vector(kGroups16Fit2, code, view.shape, device).lane_groups == kGroups16Fit2.lane_groups;
@@ -104,13 +104,13 @@ std::string refuses(const backends::CompressedView& view, const backends::Device
   if (view.shape.cols > (int64_t{1} << 19))
     return "The kernel's sums are larger than the product's until they are corrected, and need int32: at most 2^19 "
            "columns.";
-  const BlockPlan plan = plan_vector(named.as<RingPolicy>(), code_of(view), view.shape, device);
+  const BlockPlan plan = plan_vector(named.as<RingPolicy>(), header_of(view), view.shape, device);
   return plan.lane_groups == 0 ? kRefusesSharedMemory : "";
 }
 
 using Kernel = void (*)(Matrix, BlockPlan, Hidden, gpu::Pointer<const int8_t>, gpu::Epilogue);
 
-Kernel kernel_of(const Code& code) {
+Kernel kernel_of(const Header& code) {
   return for_code(code, [](auto symbol_cols, auto form, auto symbols) -> Kernel {
     return matvec<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
   });
@@ -128,7 +128,7 @@ struct Multiply {
 
 backends::BoundKernel bind(const backends::Policy& named, Layers layers, int, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
-  const Code code = code_of(view);
+  const Header code = header_of(view);
   const Matrix matrix = matrix_of(view, code);
   const BlockPlan plan = plan_vector(named.as<RingPolicy>(), code, view.shape, place.device());
   return {Multiply{matrix, plan, launch_shape_of(matrix, plan, place.device()), kernel_of(code)},

@@ -87,27 +87,15 @@ struct Cells {
     }
   }
 
-  // The same as two words of two halves each: w - lowest of contiguous cells, 2 (w - lowest) + 1 of folded ones, as
-  // sign (the highest bit) and magnitude (the lowest eight).
-  template <int kQuad, typename Word>
+  // Folded cells of symbols of four as two words of two halves each: 2 (w - lowest) + 1 as sign (the highest bit) and
+  // magnitude (the lowest eight).
+  template <typename Word>
   ECMV_GPU_DEVICE static void integers(Word word, int quad, uint32_t entry, uint32_t& first, uint32_t& second) {
-    if constexpr (kFolds) {
-      const uint32_t high = high_of<kQuad>(entry), signs = sign_bits(word, quad) & 0x80808080u;
-      uint32_t odd;
-      if constexpr (kDoubled) {
-        odd = high | 0x01010101u;
-      } else {
-        uint32_t magnitude = gpu::select_bits(low_bits(kCellBits), raw(word, quad), high);
-        if constexpr (kPacked) magnitude &= low_bits(kCellBits + 2);
-        odd = magnitude * 2 + 0x01010101u;
-      }
-      first = gpu::byte_permute(odd, signs, 0x5140);
-      second = gpu::byte_permute(odd, signs, 0x7362);
-    } else {
-      const uint32_t bytes = offsets(join<kQuad>(word, quad, entry), quad);
-      first = gpu::byte_permute(bytes, 0, 0x4140);
-      second = gpu::byte_permute(bytes, 0, 0x4342);
-    }
+    static_assert(kFolds && !kPacked && !kDoubled);
+    const uint32_t signs = sign_bits(word, quad) & 0x80808080u,
+                   odd = gpu::select_bits(low_bits(kCellBits), raw(word, quad), entry) * 2 + 0x01010101u;
+    first = gpu::byte_permute(odd, signs, 0x5140);
+    second = gpu::byte_permute(odd, signs, 0x7362);
   }
 
   // Adds the products of four bytes with x to `sum`. There are two sums; sum_of() says which one a quad has.

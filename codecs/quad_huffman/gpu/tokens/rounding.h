@@ -11,14 +11,9 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-// The largest exponent that is coded in place of another one; 0 for int8 elements.
-inline int largest_substitute(const backends::CompressedView& matrix) {
-  return has_floats(matrix) ? header_of(matrix).largest_substitute : 0;
-}
-
 // Says why products of a matrix that is not plain cannot take its patches; "" if they can.
 inline std::string refuses_patches(const backends::CompressedView& matrix) {
-  if (largest_substitute(matrix) == 255)
+  if (header_of(matrix).largest_substitute == 255)
     return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
   return "";
 }
@@ -27,9 +22,9 @@ inline std::string refuses_patches(const backends::CompressedView& matrix) {
 // symbols of eight exponents, and so their sums, are multiplied by a power of two that may be 2^-15.
 inline backends::ProductRounding rounding_of_floats(const backends::CompressedView& matrix,
                                                     backends::ProductRounding rounding, int64_t cols) {
-  const int largest = largest_substitute(matrix);
-  const Code code = code_of(matrix);
+  const Header code = header_of(matrix);
   const bool f8 = is_f8(code.form);
+  const int largest = code.largest_substitute;
   if (has_exponent_eights(code.symbol_cols, code.form)) rounding.flushes_subnormals = true;
   if (f8 ? matrix.sections[kPatches].bytes.empty() : largest == 0) return rounding;
   rounding.more_roundings += static_cast<int>(4 * cols);

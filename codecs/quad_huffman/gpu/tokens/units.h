@@ -25,9 +25,6 @@ struct Division {
   int shares = 1, share_tiles = 0;
   int blocks = 0;  // a share's
   Runs groups;     // a block's row groups
-
-  // Words of the exchange: for every share but the last the sums of every row group.
-  int64_t words(int64_t row_groups, int group_words) const { return (shares - 1) * row_groups * group_words; }
 };
 
 // A launch's number in its exchange: one thread notes it in shared memory, because it would take a register until the
@@ -113,17 +110,17 @@ struct UnitsPlan {
 
 // All multiprocessors have blocks in one round, unless the sums of so many row groups do not fit: group_bytes a row
 // group and more_bytes besides. No lane groups where nothing fits.
-inline UnitsPlan plan_units(const UnitsPolicy& policy, const Code& code, datasets::Shape matrix,
+inline UnitsPlan plan_units(const UnitsPolicy& policy, const Header& code, datasets::Shape matrix,
                             const backends::DeviceInfo& device, int group_bytes, int more_bytes) {
   constexpr int kInputBytes = 4;  // a column
-  const int64_t groups = row_groups(matrix.rows), tiles = column_tiles(matrix.cols, code.tile_cols);
+  const int64_t groups = row_groups(matrix.rows), tiles = column_tiles(matrix.cols, tile_cols_of(code));
   int shares = std::min(policy.shares, device.compute_units);
   while (tiles % shares != 0) --shares;
   UnitsPlan planned{};
   Division& division = planned.division;
   division.shares = shares;
   division.share_tiles = static_cast<int>(tiles / shares);
-  const int64_t inputs = int64_t{division.share_tiles} * code.tile_cols * kInputBytes,
+  const int64_t inputs = int64_t{division.share_tiles} * tile_cols_of(code) * kInputBytes,
                 shared_bytes = bytes_of_block(device.shared_bytes, policy);
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     for (int rounds = 1; rounds <= 64; rounds *= 2) {
@@ -145,9 +142,10 @@ inline UnitsPlan plan_units(const UnitsPolicy& policy, const Code& code, dataset
   }
   return {};
 }
+// Words for every share but the last: the sums of every row group.
 inline gpu::Exchange exchange_of(const UnitsPlan& planned, datasets::Shape matrix, int group_words,
                                  backends::Place& place) {
-  const int64_t words = planned.division.words(row_groups(matrix.rows), group_words);
+  const int64_t words = (planned.division.shares - 1) * row_groups(matrix.rows) * group_words;
   return {place.zeroed(gpu::Exchange::bytes(words)), words};
 }
 inline constexpr const char* kRefusesUnits =
