@@ -5,8 +5,8 @@
 
 #include "backends/gpu/copy_bytes.h"
 #include "backends/gpu/products/dense_matvec.h"
+#include "codecs/quad_huffman/format/header.h"
 #include "codecs/quad_huffman/gpu/kernels.h"
-#include "codecs/quad_huffman/plain.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
@@ -47,7 +47,6 @@ std::span<const backends::Kernel> gpu_kernels() {
       strips(),
       chain(),
       float_token(),
-      ring_tokens(),
       one_token(),
       fragments(),
       digits(),

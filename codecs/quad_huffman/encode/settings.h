@@ -14,7 +14,6 @@ namespace ecmv::codecs::quad_huffman {
 std::vector<SettingInfo> setting_infos();
 
 Wanted wanted_by(const Settings& settings);
-Aim aim_of(const Settings& settings);
 // The columns of a tile of the stored matrix of shape `shape`.
 int tile_cols_for(datasets::Shape shape, const Settings& settings);
 

@@ -26,12 +26,14 @@ ECMV_GPU_DEVICE uint32_t f8_bytes_of_eight(int quad, uint32_t exponents, uint32_
   return gpu::select_bits(0x80808080u, signs, rest + lowest);
 }
 
-template <typename TileOf, int kRowBytesOfPiece>
+// Bytes of a row that are stored at once.
+inline constexpr int kStoredBytes = 256;
+
+template <typename TileOf>
 struct RowsPiece {
   static constexpr bool kFloats = TileOf::kFloats;
-  static constexpr int kRowBytes = kRowBytesOfPiece, kBytes = kLanes * kRowBytes, kChunks = kRowBytes / 16;
+  static constexpr int kRowBytes = kStoredBytes, kBytes = kLanes * kRowBytes;
   static constexpr int kElementBytes = kFloats && !TileOf::kF8 ? 2 : 1, kCols = kRowBytes / kElementBytes;
-  static_assert(kChunks == 4 || kChunks == 8 || kChunks == 16);
   // A piece is a part of a segment, or some segments.
   static constexpr int kEndCols = kCols < TileOf::kSegmentCols ? kCols : TileOf::kSegmentCols;
   static_assert(TileOf::kSegmentCols % kEndCols == 0 && kCols % kEndCols == 0);
