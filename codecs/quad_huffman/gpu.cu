@@ -44,6 +44,7 @@ std::span<const backends::Kernel> gpu_kernels() {
   static const backends::Kernel kernels[] = {
       decode_rows(),
       vector_int8(),
+      vector_units(),
       strips(),
       chain(),
       float_token(),

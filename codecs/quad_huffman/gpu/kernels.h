@@ -6,6 +6,7 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 backends::Kernel vector_int8();     // int8 elements, a vector of int8: the fast path
+backends::Kernel vector_units();    // the same, with equal work for all multiprocessors
 backends::Kernel strips();          // the same, layout of strips
 backends::Kernel chain();           // the same, all layers of a chain in one launch
 backends::Kernel float_token();     // bf16 and f8 elements, tokens of float32

@@ -77,11 +77,11 @@ ECMV_GPU_DEVICE int64_t integer_of(gpu::Pointer<const int32_t> sums, int distanc
 // plan.sums has the launch's epoch, [row groups of the block, digits, 32] and kDigitFactBytes; plan.inputs the digits
 // of the share's columns. A block multiplies the offset of all elements with the share's columns. Sums of digits fit 32
 // bits up to 65535 columns, whose digits fit no shared memory.
-template <int kSymbolCols, int kForm>
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_one(Matrix matrix, BlockPlan plan, Division division,
                                                                   Hidden hidden, gpu::Pointer<const uint16_t> x,
                                                                   gpu::Pointer<float> y, gpu::Exchange exchange) {
-  using TileOf = TileLanes<kSymbolCols, kForm, 2, kEarlyForm<kForm>>;
+  using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
   using Bytes = typename TileOf::Bytes;
   constexpr int kRowSums = gpu::kDigits * kLanes;
   const int lane_group = LaneGroup::uniform(LaneGroup::group());
@@ -167,9 +167,12 @@ UnitsPlan plan_one(const backends::Policy& policy, const Header& code, datasets:
 using Kernel = void (*)(Matrix, BlockPlan, Division, Hidden, gpu::Pointer<const uint16_t>, gpu::Pointer<float>,
                         gpu::Exchange);
 
+// Windows of three symbols run at 1.03x the speed of two with K = 8, B = 4, T = 8 (H200, 16384 x 16384).
+constexpr bool has_short_windows(int, int form) { return form == kFolded + 3 || form == kFolded + 4; }
+
 Kernel kernel_of(const Header& code) {
-  return for_code<has_no_short_windows>(code, [](auto symbol_cols, auto form, auto) -> Kernel {
-    return multiply_one<decltype(symbol_cols)::value, decltype(form)::value>;
+  return for_code<has_short_windows>(code, [](auto symbol_cols, auto form, auto symbols) -> Kernel {
+    return multiply_one<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
   });
 }
 

@@ -7,32 +7,15 @@
 // are added to the sums there before the codes are multiplied. The lane groups of a block share rows; each takes some
 // of their column tiles.
 //
-// Read tile/lanes.h for decoding, tile/cells.h for bytes from entries and raw bits, prologue.h for the table, plan.h
+// Read tile/vector.h, then tile/lanes.h for decoding, tile/cells.h for bytes from entries and raw bits, prologue.h for the table, plan.h
 // for the division of shared memory.
 #include "backends/gpu/products/requantise.h"
 #include "codecs/quad_huffman/gpu/kernels.h"
 #include "codecs/quad_huffman/gpu/takes.h"
+#include "codecs/quad_huffman/gpu/tile/vector.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
-
-// Multiplies the tile that `tile` has begun with x, at `inputs` in shared memory, and adds to the sums of its rows.
-template <typename TileOf>
-ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table& table, gpu::Pointer<const std::byte> inputs,
-                                   gpu::Pointer<int32_t> sums) {
-  const gpu::Pointer<const int8_t> patched = gpu::cast<const int8_t>(inputs + tile.first_col());
-  tile.for_each_patch([&](int row, int col, int change) { gpu::atomic_add(sums + row, change * patched[col]); });
-  const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
-  int32_t products[2] = {};
-  gpu::uint4 input{};
-  tile.template decode<true>(table, [&](int segment, int quad, uint32_t bytes) {
-    if (quad % 4 == 0) input = own_inputs[segment * (TileOf::kSegmentCols / 16) + quad / 4];
-    const uint32_t four = quad % 4 == 0 ? input.x : quad % 4 == 1 ? input.y : quad % 4 == 2 ? input.z : input.w;
-    int32_t& sum = products[TileOf::Bytes::sum_of(quad)];
-    sum = TileOf::Bytes::add_products(bytes, four, sum);
-  });
-  gpu::atomic_add(sums + LaneGroup::lane(), TileOf::Bytes::product(products));
-}
 
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void matvec(Matrix matrix, BlockPlan plan, Hidden hidden,

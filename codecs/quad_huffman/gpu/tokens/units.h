@@ -17,6 +17,10 @@ struct Runs {
   int whole = 0, longer = 0;
 
   ECMV_GPU_BOTH int begin(int run) const { return run * whole + (run < longer ? run : longer); }
+  ECMV_GPU_BOTH int run_of(int number) const {
+    const int in_longer = longer * (whole + 1);
+    return number < in_longer ? number / (whole + 1) : longer + (number - in_longer) / whole;
+  }
 };
 ECMV_GPU_BOTH Runs runs_of(int count, int runs) { return {count / runs, count % runs}; }
 
