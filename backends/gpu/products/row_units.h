@@ -4,7 +4,7 @@
 // them apart: it has a row for each t and each of four numbers to multiply (tokens, or digits of one), and is zero
 // except where k belongs to t. Three of four multiplications are by zero. Matrix units have them to spare, and with
 // bf16 half of the zeros need no time, since in every four k of a row two are zero ("2:4 sparsity"). The alternative
-// goes through shared memory (token_pieces.h): a store, a load and a barrier instead of one instruction here.
+// goes through shared memory: a store, a load and a barrier instead of one instruction here.
 #pragma once
 
 #include "backends/gpu/products/token_units.h"
