@@ -27,7 +27,7 @@ ECMV_GPU_DEVICE void store_piece(gpu::Pointer<const std::byte> piece, gpu::Point
     for (int i = 0; i < kChunks; ++i, to += kRowsAtOnce * row_bytes) {
       const int row = first_row + i * kRowsAtOnce;
       if (row < rows)
-        *gpu::cast<gpu::uint4>(to) = *gpu::cast<const gpu::uint4>(piece + place_in_piece<kRowBytes>(row, chunk));
+        *gpu::cast<gpu::uint4>(to) = *gpu::cast<const gpu::uint4>(piece + place_in_piece(row, chunk));
     }
     return;
   }
@@ -35,7 +35,7 @@ ECMV_GPU_DEVICE void store_piece(gpu::Pointer<const std::byte> piece, gpu::Point
   for (int row = 0; row < rows; ++row) {
     ECMV_GPU_NO_UNROLL
     for (int i = LaneGroup::lane(); i < bytes; i += kLanes)
-      decoded[row * row_bytes + i] = piece[place_in_piece<kRowBytes>(row, i / 16) + i % 16];
+      decoded[row * row_bytes + i] = piece[place_in_piece(row, i / 16) + i % 16];
   }
 }
 

@@ -25,15 +25,9 @@ ECMV_GPU_DEVICE uint32_t f8_bytes_of_eight(int quad, uint32_t exponents, uint32_
   return gpu::select_bits(0x80808080u, signs, rest + lowest);
 }
 
-// Where 16 bytes of a row lie in a piece.
-template <int kRowBytes>
-ECMV_GPU_DEVICE int place_in_piece(int row, int chunk) {
-  static_assert(kRowBytes == 64 || kRowBytes == 128 || kRowBytes == 256);
-  return row * kRowBytes + (chunk ^ (kRowBytes == 64 ? row / 2 & 3 : row & 7)) * 16;
-}
-
-// Bytes of a row that are stored at once.
+// Bytes of a row that are stored at once, and where 16 of them lie in a piece.
 inline constexpr int kStoredBytes = 256;
+ECMV_GPU_DEVICE int place_in_piece(int row, int chunk) { return row * kStoredBytes + (chunk ^ (row & 7)) * 16; }
 
 template <typename TileOf>
 struct RowsPiece {
@@ -103,14 +97,14 @@ struct RowsPiece {
     if (!kFloats && lowest != 0)
       chunk = gpu::uint4{gpu::add_bytes(chunk.x, lowest), gpu::add_bytes(chunk.y, lowest),
                          gpu::add_bytes(chunk.z, lowest), gpu::add_bytes(chunk.w, lowest)};
-    *gpu::cast<gpu::uint4>(bytes + place_in_piece<kRowBytes>(LaneGroup::lane(), in_piece * kElementBytes / 16)) = chunk;
+    *gpu::cast<gpu::uint4>(bytes + place_in_piece(LaneGroup::lane(), in_piece * kElementBytes / 16)) = chunk;
     if ((quad * 4 + 4) % kEndCols != 0) return;
     if (in_piece != kCols - 1 && s + 1 < tile.segments()) return;
     const int cols = in_piece + 1, first_col = end_col - cols;
     LaneGroup::sync();
     tile.apply_patches(patches, end_col, [&](int row, int col, int value) {
       const int in_row = col - first_col;
-      const gpu::Pointer<std::byte> at = bytes + place_in_piece<kRowBytes>(row, in_row * kElementBytes / 16);
+      const gpu::Pointer<std::byte> at = bytes + place_in_piece(row, in_row * kElementBytes / 16);
       if constexpr (TileOf::kF8) {
         const gpu::Pointer<uint8_t> element = gpu::cast<uint8_t>(at) + in_row % 16;
         *element = static_cast<uint8_t>((*element & 0x87) | value << 3);
