@@ -7,11 +7,14 @@
 
 #include <algorithm>
 
+#include "backends/gpu/products/token_form.h"
 #include "backends/gpu/products/token_parts.h"
-#include "backends/gpu/products/token_pieces.h"
 #include "backends/gpu/products/token_shares.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+// Numbers between one token's sums and the next token's, so that lanes write different banks at once.
+inline constexpr int kSumsPadding = 4;
 
 // How a product is divided among blocks and lane groups.
 struct TokenPlan {
