@@ -90,6 +90,12 @@ struct CaseRecord {
   };
   std::vector<Blocks> blocks;  // empty for other codecs and ops
 
+  // How much of this codec was in the run, with this data, op, backend, tokens and threads; 0 in older records.
+  struct Entrants {
+    std::int64_t kernels = 0, known_kernels = 0;  // with their policies: in the run, and in the build
+    std::int64_t settings = 0;                    // of the codec
+  } entrants;
+
   // Op `step`: the layers that a step walks over; all stand in memory.
   struct Step {
     std::int64_t blocks = 0;          // of the decoder, in memory
@@ -395,6 +401,12 @@ void visit_case(Visitor& v, Record& r) {
     });
   if (v.has(!r.blocks.empty())) v.list("blocks", r.blocks, [&](auto& blocks) { visit_blocks(v, blocks); });
   v.object("kernel", [&] { visit_kernel(v, r.kernel, has_tokens(r)); });
+  if (v.has(r.entrants.known_kernels > 0))
+    v.object("entrants", [&] {
+      v.count("kernels", r.entrants.kernels, 31);
+      v.count("known_kernels", r.entrants.known_kernels, 31);
+      v.count("settings", r.entrants.settings, 31);
+    });
   if (v.has(r.kernel.op == "step")) v.object("step", [&] { visit_step(v, r.step); });
   const bool watched_host = std::isfinite(r.host.other_cores), watched_cores = std::isfinite(r.host.clock_share);
   v.object("time", [&] { visit_time(v, r.time, watched_host, watched_cores); });
