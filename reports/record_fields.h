@@ -133,6 +133,7 @@ struct CaseRecord {
     double clock_before_hz = kUnknown, clock_after_hz = kUnknown, memory_clock_hz = kUnknown;
     double power_w = kUnknown, temperature_c = kUnknown;
     std::string throttle_reasons = {};  // "none", or "power cap, ..."; "": unknown
+    double energy_j = kUnknown;         // of one pass, by the energy counter of the CPU packages or the GPU
     // Samples during which threads of the run had to wait for a core, and those next to which the cores were faster or
     // slower than at the start of the run, by number; kept like the others.
     std::vector<std::int64_t> disturbed_samples = {}, unsteady_samples = {};
@@ -169,6 +170,12 @@ struct CaseRecord {
     double clock_hz = kUnknown;                        // the lowest that the kernel told
     std::optional<std::int64_t> throttle_events = {};  // that the kernel counted
   } host;
+
+  // Not in files: the seeds that this case is made of (tables/seeds.h), and the ends of their stored bits.
+  struct Pooled {
+    std::vector<std::uint64_t> seeds = {};
+    double least_bits = kUnknown, most_bits = kUnknown;
+  } pooled;
 
   struct Check {
     std::string decode, outputs, guards;  // "exact", "intact", ... or what was wrong
@@ -344,6 +351,7 @@ void visit_time(Visitor& v, Time& time, bool watched_host, bool watched_cores) {
     v.field("temperature_c", time.temperature_c);
     v.field("throttle_reasons", time.throttle_reasons);
   }
+  if (v.has(std::isfinite(time.energy_j))) v.field("energy_j", time.energy_j);
   if (v.has(watched_host)) v.field("disturbed_samples", time.disturbed_samples);
   if (v.has(watched_cores)) v.field("unsteady_samples", time.unsteady_samples);
 }

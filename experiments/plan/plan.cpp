@@ -131,6 +131,9 @@ int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry>
         "checking come on top.",
         timed * std::min(measure.max_seconds, measure.repetitions * measure.min_time_s), measure.repetitions,
         measure.min_time_s, measure.max_seconds);
+  if (timed > 0 && measure.bandwidth && !is_single_pass(measure))
+    out << " Where cases are streamed, the read bandwidth takes some seconds for each memory and number of threads "
+           "(measure.bandwidth).";
   out << "\n";
   return tried;
 }

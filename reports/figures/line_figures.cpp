@@ -1,10 +1,12 @@
 // Figures of lines over a parameter: throughput over size, speed over batch, speed-up over sigma and shape, and those
 // that --x --y --series --facet ask for.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 
 #include "reports/fields.h"
@@ -51,12 +53,59 @@ void set_ranges(XyPlot& plot, bool exact_x_ticks) {
   }
 }
 
+// Explains hollow points and marks below the legend.
+void note_classes(XyPlot& plot) {
+  bool resident = false, streamed = false, marks = false;
+  for (const Series& series : plot.series) {
+    (series.hollow ? resident : streamed) = true;
+    for (const Point& point : series.points) marks |= !point.mark.empty();
+  }
+  if (resident)
+    plot.legend_notes.push_back(streamed ? "filled, solid: streamed from memory" : "all cases resident in a cache");
+  if (resident && streamed) plot.legend_notes.push_back("hollow, dashed: resident in a cache");
+  if (marks) plot.legend_notes.push_back("! disturbed times, !! ruined ones");
+}
+
+// " Left out, without MAC/s: a, b." or nothing.
+std::string left_out(const std::vector<const CaseRecord*>& cases, const std::set<std::string>& drawn,
+                     const std::string& lacking) {
+  std::set<std::string> others;
+  for (const CaseRecord* record : cases)
+    if (!drawn.contains(codec_name(*record))) others.insert(codec_name(*record));
+  return others.empty() ? "" : fmt::format(" Left out, without {}: {}.", lacking, fmt::join(others, ", "));
+}
+
 }  // namespace
+
+XPlaces::XPlaces(std::string_view name, const std::vector<const CaseRecord*>& cases) : name_(name) {
+  if (is_number(name)) return;
+  const auto before = [](const std::string& a, const std::string& b) {  // numbers by their size
+    char *end_a = nullptr, *end_b = nullptr;
+    const double left = std::strtod(a.c_str(), &end_a), right = std::strtod(b.c_str(), &end_b);
+    return *end_a == '\0' && *end_b == '\0' && left != right ? left < right : a < b;
+  };
+  std::vector<std::string> texts;
+  for (const CaseRecord* record : cases) texts.push_back(field_value(*record, name_));
+  std::sort(texts.begin(), texts.end(), before);
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  for (const std::string& text : texts) places_.emplace(text, static_cast<double>(places_.size()));
+}
+
+double XPlaces::of(const CaseRecord& record) const { return places_.at(field_value(record, name_)); }
+
+void XPlaces::name_ticks(PlotAxis& axis) const {
+  if (!are_names()) return;
+  axis.ticks.clear();
+  axis.min = -0.5, axis.max = static_cast<double>(places_.size()) - 0.5, axis.categories = true;
+  axis.ticks.resize(places_.size());
+  for (const auto& [text, at] : places_) axis.ticks[static_cast<std::size_t>(at)] = {at, text.empty() ? "none" : text};
+}
 
 std::vector<Figure> FigureMaker::xy(const XySpec& spec) const {
   std::vector<Figure> figures;
-  Cases all = ok_cases();
+  Cases all = ok_cases(spec.asked_for);
   if (spec.square_only) std::erase_if(all, [](const CaseRecord* r) { return !is_square(*r); });
+  int single = 0;  // facets with one x value
   for (const Facet& facet : facets(spec.id, all, spec.facets)) {
     std::map<std::string, Cases> by_series;
     for (const CaseRecord* record : facet.cases) {
@@ -64,56 +113,71 @@ std::vector<Figure> FigureMaker::xy(const XySpec& spec) const {
       if (!spec.choose_configuration) name += "|" + field_text(*record, "configuration");
       by_series[name].push_back(record);
     }
+    const XPlaces places(spec.x, facet.cases);
     XyPlot plot;
-    plot.x = {axis_label(spec.x), spec.log_x, spec.x == "speedup_vs_raw", 0, 1, {}};
+    plot.x = {axis_label(spec.x), spec.log_x && !places.are_names(), spec.x == "speedup_vs_raw", 0, 1, {}};
     plot.y = {axis_label(spec.y), spec.log_y, true, 0, 1, {}};
     std::set<double> xs;
-    bool any_resident = false, any_streamed = false;
-    int next_color = 0;
-    for (const auto& [name, cases] : by_series) {
-      const Cases chosen =
-          best_at_each(cases, spec.y, [&](const CaseRecord& r) { return fmt::format("{}", number(r, spec.x)); });
-      // The guide at 1 is the baseline's speed-up over itself.
-      if (chosen.empty() || (spec.y == "speedup_vs_raw" && contexts_.is_baseline(*chosen.front()))) continue;
-      const CaseRecord& first = *chosen.front();
-      const int series_color = spec.series == "codec" ? color(first) : next_color++;
-      Series streamed, resident;
-      resident.hollow = true;
-      for (Series* series : {&streamed, &resident}) series->color = series_color;
-      for (const CaseRecord* record : chosen) {
-        const Context context = contexts_.of(*record);
-        Point point{number_of(*record, context, spec.x), number_of(*record, context, spec.y)};
-        if (!std::isfinite(point.x) || !std::isfinite(point.y)) continue;
-        if ((spec.log_x && point.x <= 0) || (spec.log_y && point.y <= 0)) continue;
-        point = with_spread(*record, point, spec.y);
-        xs.insert(point.x);
-        (record->time.cache == "resident" ? resident : streamed).points.push_back(point);
-      }
-      Series& labelled = streamed.points.empty() ? resident : streamed;
-      const Names names = names_of(chosen, "at each point");
-      labelled.label = spec.series == "codec" ? names.label : field_text(first, spec.series);
-      labelled.detail = spec.series == "codec" ? names.detail : names.label + " · " + names.detail;
-      for (Series* series : {&resident, &streamed}) {
-        if (series->points.empty()) continue;
-        std::stable_sort(series->points.begin(), series->points.end(),
-                         [](const Point& a, const Point& b) { return a.x < b.x; });
-        (series->hollow ? any_resident : any_streamed) = true;
-        plot.series.push_back(*series);
-      }
+    std::set<std::string> drawn;  // codecs
+    for (const auto& [name, cases] : by_series) add_series(plot, spec, places, cases, xs, drawn);
+    if (plot.series.empty() || xs.size() < 2) {
+      ++single;
+      continue;
     }
-    if (plot.series.empty() || xs.size() < 2) continue;
-    if (any_resident) {
-      plot.legend_notes.push_back(any_streamed ? "filled, solid: streamed from memory"
-                                               : "all cases resident in a cache");
-      if (any_streamed) plot.legend_notes.push_back("hollow, dashed: resident in a cache");
-    }
+    note_classes(plot);
     if (spec.y == "speedup_vs_raw") plot.horizontal.push_back({1, "raw"});
-    set_ranges(plot, xs.size() <= 12);
+    set_ranges(plot, xs.size() <= 12 && !places.are_names());
+    places.name_ticks(plot.x);
     const std::string title =
         spec.title.empty() ? fmt::format("{} over {}", axis_label(spec.y), axis_label(spec.x)) : spec.title;
-    figures.push_back({facet.id, title, facet.subtitle, spec.caption, std::move(plot), facet.cases});
+    const std::string caption = spec.caption + left_out(facet.cases, drawn, axis_label(spec.y));
+    figures.push_back({facet.id, title, facet.subtitle, caption, std::move(plot), facet.cases});
   }
+  if (spec.asked_for && single > 0)
+    for (Figure& figure : figures)
+      figure.caption += fmt::format(" Left out: {} combination{} of facets with one x value or no number.", single,
+                                    single == 1 ? "" : "s");
   return figures;
+}
+
+// The line of these cases, with a part for each cache class. Adds to the x values and codecs that are drawn.
+void FigureMaker::add_series(XyPlot& plot, const XySpec& spec, const XPlaces& places, const Cases& cases,
+                             std::set<double>& xs, std::set<std::string>& drawn) const {
+  const auto x_of = [&](const CaseRecord& r) { return places.are_names() ? places.of(r) : number(r, spec.x); };
+  const Cases chosen = best_at_each(cases, spec.y, [&](const CaseRecord& r) { return fmt::format("{}", x_of(r)); });
+  // The guide at 1 is the baseline's speed-up over itself.
+  if (chosen.empty()) return;
+  if (spec.y == "speedup_vs_raw" && contexts_.is_baseline(*chosen.front())) {
+    for (const CaseRecord* record : chosen) drawn.insert(codec_name(*record));
+    return;
+  }
+  const CaseRecord& first = *chosen.front();
+  const int series_color = spec.series == "codec" ? color(first) : static_cast<int>(plot.series.size());
+  Series streamed, resident;
+  resident.hollow = true;
+  for (Series* series : {&streamed, &resident}) {
+    series->color = series_color;
+    if (places.are_names()) series->style = Series::Style::points;
+  }
+  for (const CaseRecord* record : chosen) {
+    Point point{x_of(*record), number(*record, spec.y)};
+    if (!std::isfinite(point.x) || !std::isfinite(point.y)) continue;
+    if ((plot.x.log && point.x <= 0) || (spec.log_y && point.y <= 0)) continue;
+    point = with_spread(*record, point, spec.y);
+    xs.insert(point.x);
+    (record->time.cache == "resident" ? resident : streamed).points.push_back(point);
+  }
+  Series& labelled = streamed.points.empty() ? resident : streamed;
+  const Names names = names_of(chosen, "at each point");
+  labelled.label = spec.series == "codec" ? names.label : field_text(first, spec.series);
+  labelled.detail = spec.series == "codec" ? names.detail : names.label + " · " + names.detail;
+  for (Series* series : {&resident, &streamed}) {
+    if (series->points.empty()) continue;
+    for (const CaseRecord* record : cases) drawn.insert(codec_name(*record));
+    std::stable_sort(series->points.begin(), series->points.end(),
+                     [](const Point& a, const Point& b) { return a.x < b.x; });
+    plot.series.push_back(*series);
+  }
 }
 
 std::vector<Figure> FigureMaker::throughput_over_size() const {

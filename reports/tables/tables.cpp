@@ -2,6 +2,7 @@
 #include "reports/tables/tables.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -64,6 +65,12 @@ std::vector<const CaseRecord*> sorted_cases(const RecordSet& records) {
   return cases;
 }
 
+void mark_cell(Cell& cell, Disturbance disturbance) {
+  const bool known = !std::holds_alternative<std::monostate>(cell.value);
+  if (disturbance == Disturbance::none || !known || cell.text.ends_with("!")) return;
+  cell.text += mark_of(disturbance);
+}
+
 Table failures_table(const RecordSet& records) {
   Table table{"failures", "Failed cases", "", {}, {}};
   table.columns = {{"status", "status", ""}, {"reason", "reason", ""}, {"data", "data", ""},     {"codec", "codec", ""},
@@ -119,6 +126,58 @@ Table refusals_table(const RecordSet& records) {
     table.rows.push_back({status_cell, text_cell(reason), codec_cell, text_cell(kernel), count});
   }
   return table;
+}
+
+Table entrants_table(const RecordSet& records) {
+  Table table{"entrants",
+              "How much of each codec ran",
+              "A codec with more kernels and settings in the run had more chances to be the fastest.",
+              {{"op", "op", ""},
+               {"device", "device", ""},
+               {"codec", "codec", ""},
+               {"kernels", "kernels", "", Align::right},
+               {"known_kernels", "of", "", Align::right},
+               {"settings", "settings", "", Align::right}},
+              {}};
+  std::map<std::tuple<std::string, std::string, std::string>, CaseRecord::Entrants> most;
+  for (const CaseRecord& r : records.cases) {
+    if (r.entrants.known_kernels == 0) continue;
+    const std::string tokens = has_tokens(r) ? fmt::format(" of {}", tokens_text(r)) : "";
+    CaseRecord::Entrants& entered =
+        most[{r.kernel.op + tokens, r.kernel.device.empty() ? r.kernel.backend : device_label(r), codec_name(r)}];
+    // With several data the fewest kernels count: a filter shows, wherever it was.
+    const bool first = entered.known_kernels == 0;
+    entered.kernels = first ? r.entrants.kernels : std::min(entered.kernels, r.entrants.kernels);
+    entered.known_kernels = std::max(entered.known_kernels, r.entrants.known_kernels);
+    entered.settings = std::max(entered.settings, r.entrants.settings);
+  }
+  for (const auto& [place, entered] : most)
+    table.rows.push_back({text_cell(std::get<0>(place)), text_cell(std::get<1>(place)), text_cell(std::get<2>(place)),
+                          count_cell(entered.kernels), count_cell(entered.known_kernels),
+                          count_cell(entered.settings)});
+  return table;
+}
+
+Table with_columns(const Table& table, const std::vector<std::string>& ids) {
+  Table chosen{table.id, table.title, table.caption, {}, {}};
+  chosen.rows.resize(table.rows.size());
+  for (const std::string& id : ids) {
+    const auto column =
+        std::find_if(table.columns.begin(), table.columns.end(), [&](const Column& one) { return one.id == id; });
+    if (column == table.columns.end()) {
+      std::vector<std::string> known;
+      for (const Column& one : table.columns) known.push_back(one.id);
+      throw ReportError(fmt::format("there is no column \"{}\"; the columns are {}", id, fmt::join(known, ", ")));
+    }
+    chosen.columns.push_back(*column);
+    for (std::size_t row = 0; row < table.rows.size(); ++row) {
+      Cell cell = table.rows[row][static_cast<std::size_t>(column - table.columns.begin())];
+      const auto* number = std::get_if<double>(&cell.value);
+      cell.text = number != nullptr ? fmt::format("{:.4g}", *number) : value_text(cell);
+      chosen.rows[row].push_back(std::move(cell));
+    }
+  }
+  return chosen;
 }
 
 Table coverage_table(const RecordSet& records) {
