@@ -191,7 +191,7 @@ ReportTables tables_of(const RecordSet& records, const Contexts& contexts) {
                       results_tables(records, contexts),
                       block_tables(records),
                       filled({library_table(records)})};
-  for (Table& table : filled({entrants_table(records), steps_table(records), strong_scaling_table(records, contexts),
+  for (Table& table : filled({steps_table(records), strong_scaling_table(records, contexts),
                               weak_scaling_table(records), scaling_model_table(records, contexts)}))
     tables.more.push_back(std::move(table));
   tables.more.push_back(coverage_table(records));

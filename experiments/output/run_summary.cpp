@@ -44,7 +44,9 @@ std::string gigabytes_of(const CaseRecord& r) {
   return reports::fixed_text(gigabytes, gigabytes < 10 ? 3 : gigabytes < 100 ? 2 : 1);
 }
 
-Cell fixed(double value, int digits) { return reports::number_cell(value, reports::fixed_text(value, digits)); }
+Cell fixed(double value, int digits) {  // two significant digits at least
+  return reports::interval_cell(value, {reports::kUnknown, reports::kUnknown}, 1, digits);
+}
 
 // "1.33 (1.31 … 1.35)", "1" for the baseline; "!" if the machine was busy.
 std::vector<Cell> speedup_of(const CaseRecord& r, const reports::Context& context) {

@@ -19,6 +19,7 @@ std::string axis_label(const std::string& name) {
   if (name == "dimension") return "rows and columns of a matrix";
   if (name == "sigma") return "σ of the elements";
   if (name == "batch") return "tokens of a batch";
+  if (name == "shape") return "shape of a matrix, rows × columns";
   for (const Metric& metric : all_metrics()) {
     if (metric.id != name) continue;
     if (metric.unit == "1/s") return std::string(metric.name);
@@ -79,16 +80,14 @@ std::string left_out(const std::vector<const CaseRecord*>& cases, const std::set
 
 XPlaces::XPlaces(std::string_view name, const std::vector<const CaseRecord*>& cases) : name_(name) {
   if (is_number(name)) return;
-  const auto before = [](const std::string& a, const std::string& b) {  // numbers by their size
-    char *end_a = nullptr, *end_b = nullptr;
-    const double left = std::strtod(a.c_str(), &end_a), right = std::strtod(b.c_str(), &end_b);
-    return *end_a == '\0' && *end_b == '\0' && left != right ? left < right : a < b;
-  };
-  std::vector<std::string> texts;
-  for (const CaseRecord* record : cases) texts.push_back(field_value(*record, name_));
-  std::sort(texts.begin(), texts.end(), before);
-  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
-  for (const std::string& text : texts) places_.emplace(text, static_cast<double>(places_.size()));
+  std::set<std::pair<double, std::string>> texts;  // numbers by their size, shapes by their elements
+  for (const CaseRecord* record : cases) {
+    const std::string text = field_value(*record, name_);
+    char* end = nullptr;
+    const double number = std::strtod(text.c_str(), &end);
+    texts.emplace(name == "shape" ? static_cast<double>(elements_of(*record)) : *end == '\0' ? number : INFINITY, text);
+  }
+  for (const auto& [number, text] : texts) places_.emplace(text, static_cast<double>(places_.size()));
 }
 
 double XPlaces::of(const CaseRecord& record) const { return places_.at(field_value(record, name_)); }
@@ -98,7 +97,8 @@ void XPlaces::name_ticks(PlotAxis& axis) const {
   axis.ticks.clear();
   axis.min = -0.5, axis.max = static_cast<double>(places_.size()) - 0.5, axis.categories = true;
   axis.ticks.resize(places_.size());
-  for (const auto& [text, at] : places_) axis.ticks[static_cast<std::size_t>(at)] = {at, text.empty() ? "none" : text};
+  for (const auto& [text, at] : places_)
+    axis.ticks[static_cast<std::size_t>(at)] = {at, text.empty() ? "none" : text.substr(0, text.find(" ("))};
 }
 
 std::vector<Figure> FigureMaker::xy(const XySpec& spec) const {
@@ -255,48 +255,17 @@ std::vector<Figure> FigureMaker::speed_over_batch() const {
 }
 
 std::vector<Figure> FigureMaker::speedup_by_shape() const {
-  std::vector<Figure> figures;
-  for (const Facet& facet :
-       facets("shapes", ok_cases(), {"op", "batch", "activations", "source", "backend", "threads", "cache"})) {
-    std::map<std::pair<std::int64_t, std::string>, double> places;  // shapes from small to large
-    std::map<std::string, Cases> by_codec;
-    for (const CaseRecord* record : facet.cases) {
-      if (const double speedup = number(*record, "speedup_vs_raw"); !(speedup > 0) || std::isinf(speedup)) continue;
-      places[{elements_of(*record), shape_label(*record)}] = 0;
-      by_codec[record->codec.id].push_back(record);
-    }
-    const bool any =
-        std::any_of(facet.cases.begin(), facet.cases.end(), [](const CaseRecord* r) { return !is_square(*r); });
-    if (places.size() < 2 || !any) continue;
-    XyPlot plot;
-    plot.x = {"shape of a matrix, rows × columns",      false, false, -0.5,
-              static_cast<double>(places.size()) - 0.5, {},    true};
-    plot.y = {axis_label("speedup_vs_raw"), true, true, 0, 1, {}};
-    plot.horizontal.push_back({1, "raw"});
-    double next = 0, slowest = 1, fastest = 1;
-    for (auto& [shape, at] : places) at = next++;
-    for (const auto& [codec, cases] : by_codec) {
-      const Cases chosen = best_at_each(cases, "speedup_vs_raw", shape_label);
-      if (chosen.empty() || contexts_.is_baseline(*chosen.front())) continue;
-      const Names names = names_of(chosen, "for each shape");
-      Series series{names.label, names.detail, color(*chosen.front()), false, Series::Style::points, {}};
-      for (const CaseRecord* record : chosen) {
-        const double speedup = number(*record, "speedup_vs_raw");
-        if (!(speedup > 0)) continue;
-        slowest = std::min(slowest, speedup), fastest = std::max(fastest, speedup);
-        const double at = places[{elements_of(*record), shape_label(*record)}];
-        series.points.push_back(with_spread(*record, {at, speedup}, "speedup_vs_raw"));
-      }
-      plot.series.push_back(std::move(series));
-    }
-    std::erase_if(plot.series, [](const Series& series) { return series.points.empty(); });
-    if (plot.series.empty()) continue;
-    choose_ticks(plot.y, slowest, fastest);
-    for (const auto& [shape, at] : places)
-      plot.x.ticks.push_back({at, shape.second.substr(0, shape.second.find(" ("))});
-    figures.push_back({facet.id, "Speed-up over raw by shape", facet.subtitle,
-                       "Above 1: faster than uncompressed. Bars: the 95 % interval.", std::move(plot), facet.cases});
-  }
+  XySpec spec;
+  spec.id = "shapes";
+  spec.title = "Speed-up over raw by shape";
+  spec.x = "shape";
+  spec.y = "speedup_vs_raw";
+  spec.facets = {"op", "batch", "activations", "source", "backend", "threads", "cache"};
+  spec.caption = "Above 1: faster than uncompressed. Bars: the 95 % interval.";
+  std::vector<Figure> figures = xy(spec);
+  std::erase_if(figures, [](const Figure& figure) {  // others have a figure over size
+    return std::all_of(figure.cases.begin(), figure.cases.end(), [](const CaseRecord* r) { return is_square(*r); });
+  });
   return figures;
 }
 

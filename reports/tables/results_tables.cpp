@@ -336,8 +336,4 @@ std::vector<Table> fastest_tables(const RecordSet& records, const Contexts& cont
   return tables_of(records, contexts, {.in_short = true, .fastest = true});
 }
 
-std::vector<Table> summary_tables(const RecordSet& records, const Contexts& contexts) {
-  return tables_of(records, contexts, {.in_short = true});
-}
-
 }  // namespace ecmv::reports

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <string>
 
 #include "reports/metrics.h"
@@ -27,26 +26,20 @@ std::string common_text(const CaseRecord& r) {
   return to_json_line(common);
 }
 
-std::int64_t mean_of(const std::vector<const CaseRecord*>& cases, std::int64_t CaseRecord::Size::*bytes) {
+double mean_of(const std::vector<const CaseRecord*>& cases, auto CaseRecord::Size::*member) {
   double sum = 0;
-  for (const CaseRecord* r : cases) sum += static_cast<double>(r->size.*bytes);
-  return std::llround(sum / static_cast<double>(cases.size()));
-}
-
-double mean_of(const std::vector<const CaseRecord*>& cases, double CaseRecord::Size::*bits) {
-  double sum = 0;
-  for (const CaseRecord* r : cases) sum += r->size.*bits;
+  for (const CaseRecord* r : cases) sum += static_cast<double>(r->size.*member);
   return sum / static_cast<double>(cases.size());
 }
 
-void pool_sizes(CaseRecord& all, const std::vector<const CaseRecord*>& cases) {
+void pool_sizes(CaseRecord::Size& all, const std::vector<const CaseRecord*>& cases) {
   using Size = CaseRecord::Size;
   for (const auto bytes :
        {&Size::payload_bytes, &Size::table_bytes, &Size::index_bytes, &Size::scale_bytes, &Size::padding_bits})
-    all.size.*bytes = mean_of(cases, bytes);
-  all.size.stored_bytes = all.size.payload_bytes + all.size.table_bytes + all.size.index_bytes + all.size.scale_bytes;
+    all.*bytes = std::llround(mean_of(cases, bytes));
+  all.stored_bytes = all.payload_bytes + all.table_bytes + all.index_bytes + all.scale_bytes;
   for (const auto bits : {&Size::bits_per_element, &Size::entropy_bits_per_element, &Size::ideal_bits_per_element})
-    all.size.*bits = mean_of(cases, bits);
+    all.*bits = mean_of(cases, bits);
 }
 
 CaseRecord pooled(const std::vector<const CaseRecord*>& cases) {
@@ -67,7 +60,7 @@ CaseRecord pooled(const std::vector<const CaseRecord*>& cases) {
     all.host.waiting_share = std::max(all.host.waiting_share, r->host.waiting_share);
     sigmas.push_back(r->data.sigma), snrs.push_back(r->distortion.snr_db);
   }
-  pool_sizes(all, cases);
+  pool_sizes(all.size, cases);
   all.data.sigma = quantile(sigmas, 0.5), all.distortion.snr_db = quantile(snrs, 0.5);
   all.data.hash = fmt::format("seeds {}", fmt::join(all.pooled.seeds, ", "));
   all.time.median_s = quantile(all.time.samples_s, 0.5);
@@ -82,31 +75,24 @@ PooledSeeds pooled_seeds(const RecordSet& records) {
   for (std::size_t i = 0; i < records.cases.size(); ++i)
     if (records.cases[i].status == Status::ok && records.cases[i].blocks.empty())
       groups[common_text(records.cases[i])].push_back(i);
-  std::map<std::size_t, const std::vector<std::size_t>*> group_of;  // of its first case
-  std::vector<std::size_t> first_of(records.cases.size());
-  for (std::size_t i = 0; i < records.cases.size(); ++i) first_of[i] = i;
-  for (auto& [text, group] : groups) {
-    std::stable_sort(group.begin(), group.end(), [&](std::size_t a, std::size_t b) {
-      return records.cases[a].data.seed < records.cases[b].data.seed;
-    });
-    std::set<std::uint64_t> seeds;
-    for (const std::size_t i : group) seeds.insert(records.cases[i].data.seed);
-    if (seeds.size() < 2) continue;
-    const std::size_t first = *std::min_element(group.begin(), group.end());
-    group_of[first] = &group;
-    for (const std::size_t i : group) first_of[i] = first;
-  }
   PooledSeeds result;
   result.records.runs = records.runs, result.records.bandwidths = records.bandwidths;
   result.records.notes = records.notes;
+  result.place_of.assign(records.cases.size(), records.cases.size());
+  std::map<std::size_t, std::vector<const CaseRecord*>> seeds_of;  // by the first case of a group
+  for (auto& [text, group] : groups) {
+    std::map<std::uint64_t, const CaseRecord*> seeds;
+    for (const std::size_t i : group) seeds.emplace(records.cases[i].data.seed, &records.cases[i]);
+    if (seeds.size() < 2) continue;
+    for (const auto& [seed, record] : seeds) seeds_of[group.front()].push_back(record);
+    for (const std::size_t i : group) result.place_of[i] = group.front();  // for now, the place in `records`
+  }
   for (std::size_t i = 0; i < records.cases.size(); ++i) {
-    result.place_of.push_back(first_of[i] == i ? result.records.cases.size() : result.place_of[first_of[i]]);
-    if (first_of[i] != i) continue;
-    const auto group = group_of.find(i);
-    std::vector<const CaseRecord*> cases;
-    if (group != group_of.end())
-      for (const std::size_t one : *group->second) cases.push_back(&records.cases[one]);
-    result.records.cases.push_back(cases.empty() ? records.cases[i] : pooled(cases));
+    const std::size_t first = result.place_of[i];
+    result.place_of[i] = first < i ? result.place_of[first] : result.records.cases.size();
+    if (first < i) continue;
+    const auto seeds = seeds_of.find(i);
+    result.records.cases.push_back(seeds == seeds_of.end() ? records.cases[i] : pooled(seeds->second));
   }
   return result;
 }

@@ -68,16 +68,26 @@ Cell number_cell(double value, std::string text) {
   return {std::move(text), value};
 }
 
+namespace {
+
+// Digits after the point for two significant ones.
+int significant(double number) {
+  const double size = std::abs(number);
+  return size > 0 && size < 1e30 ? std::clamp(1 - static_cast<int>(std::floor(std::log10(size))), 0, 12) : 0;
+}
+
+}  // namespace
+
 Cell interval_cell(double value, Ends ends, double unit, int digits) {
-  const double shown = std::abs(value / unit);
-  if (shown > 0) digits = std::max(digits, std::min(12, 1 - static_cast<int>(std::floor(std::log10(shown)))));
+  digits = std::max(digits, significant(value / unit));
   Cell cell = number_cell(value, fixed_text(value / unit, digits));
   if (!std::isfinite(value) || !std::isfinite(ends.low) || !std::isfinite(ends.high)) return cell;
   cell.note = fixed_text(ends.low / unit, digits) + " … " + fixed_text(ends.high / unit, digits);
   const double distance = std::max({ends.high - value, value - ends.low, 0.0});
   // Around a wide interval ± would claim numbers below zero, or a symmetry that is not there.
   if (distance > 0.5 * std::abs(value))
-    cell.text = fixed_text(ends.low / unit, digits) + " … " + fixed_text(ends.high / unit, digits);
+    cell.text = fixed_text(ends.low / unit, significant(ends.low / unit)) + " … " +
+                fixed_text(ends.high / unit, significant(ends.high / unit));
   else
     cell.text += " ± " + fixed_text(distance / unit, digits);
   return cell;

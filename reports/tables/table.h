@@ -30,7 +30,7 @@ Cell count_cell(std::int64_t count);
 // `value` is the raw number, `text` its rounded form; a NaN shows as "–" and is an empty CSV field.
 Cell number_cell(double value, std::string text);
 // "4.34 ± 0.05" in multiples of `unit`: ± is the larger distance to the ends of the interval, and the note has both. An
-// end more than half of the value away gives "0.12 … 19.5". There are two significant digits at least, and `digits`
+// end more than half of the value away gives "0.10 … 20". There are two significant digits at least, and `digits`
 // after the point; without an interval only the number.
 struct Ends {
   double low, high;

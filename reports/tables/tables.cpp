@@ -128,36 +128,6 @@ Table refusals_table(const RecordSet& records) {
   return table;
 }
 
-Table entrants_table(const RecordSet& records) {
-  Table table{"entrants",
-              "How much of each codec ran",
-              "A codec with more kernels and settings in the run had more chances to be the fastest.",
-              {{"op", "op", ""},
-               {"device", "device", ""},
-               {"codec", "codec", ""},
-               {"kernels", "kernels", "", Align::right},
-               {"known_kernels", "of", "", Align::right},
-               {"settings", "settings", "", Align::right}},
-              {}};
-  std::map<std::tuple<std::string, std::string, std::string>, CaseRecord::Entrants> most;
-  for (const CaseRecord& r : records.cases) {
-    if (r.entrants.known_kernels == 0) continue;
-    const std::string tokens = has_tokens(r) ? fmt::format(" of {}", tokens_text(r)) : "";
-    CaseRecord::Entrants& entered =
-        most[{r.kernel.op + tokens, r.kernel.device.empty() ? r.kernel.backend : device_label(r), codec_name(r)}];
-    // With several data the fewest kernels count: a filter shows, wherever it was.
-    const bool first = entered.known_kernels == 0;
-    entered.kernels = first ? r.entrants.kernels : std::min(entered.kernels, r.entrants.kernels);
-    entered.known_kernels = std::max(entered.known_kernels, r.entrants.known_kernels);
-    entered.settings = std::max(entered.settings, r.entrants.settings);
-  }
-  for (const auto& [place, entered] : most)
-    table.rows.push_back({text_cell(std::get<0>(place)), text_cell(std::get<1>(place)), text_cell(std::get<2>(place)),
-                          count_cell(entered.kernels), count_cell(entered.known_kernels),
-                          count_cell(entered.settings)});
-  return table;
-}
-
 Table with_columns(const Table& table, const std::vector<std::string>& ids) {
   Table chosen{table.id, table.title, table.caption, {}, {}};
   chosen.rows.resize(table.rows.size());
@@ -181,14 +151,17 @@ Table with_columns(const Table& table, const std::vector<std::string>& ids) {
 }
 
 Table coverage_table(const RecordSet& records) {
-  Table table{"coverage",
-              "Coverage: codec × backend × op",
-              "How many cases of each status ran; the reasons show on pointing. An empty cell: nothing was tried.",
-              {},
-              {}};
+  Table table{
+      "coverage",
+      "Coverage: codec × backend × op",
+      "How many cases of each status ran, and with how many of the build's kernels and how many settings of the "
+      "codec; the reasons show on pointing. An empty cell: nothing was tried.",
+      {},
+      {}};
   struct Tally {
     std::map<Status, int> counts;
     std::set<std::string> reasons;
+    CaseRecord::Entrants entrants;  // where there were fewest
   };
   std::map<std::string, std::map<std::string, Tally>> rows;
   std::set<std::string> headings;
@@ -200,6 +173,7 @@ Table coverage_table(const RecordSet& records) {
     headings.insert(heading);
     Tally& tally = rows[codec_name(r)][heading];
     ++tally.counts[r.status];
+    if (tally.entrants.known_kernels == 0 || r.entrants.kernels < tally.entrants.kernels) tally.entrants = r.entrants;
     if (!r.reason.empty()) tally.reasons.insert(fmt::format("{}: {}", to_string(r.status), r.reason));
   }
   table.columns.push_back({"codec", "codec", ""});
@@ -220,6 +194,9 @@ Table coverage_table(const RecordSet& records) {
         cell.text += fmt::format("{}{}{}", cell.text.empty() ? "" : ", ", to_string(status), number);
         if (severity(status) < severity(worst)) worst = status;
       }
+      if (const auto& [kernels, known, settings] = found->second.entrants; known > 0)
+        cell.text +=
+            fmt::format("; {} of {} kernels, {} setting{}", kernels, known, settings, settings == 1 ? "" : "s");
       const bool only_partly_refused = found->second.counts.contains(Status::ok) && tone_of(worst) == Tone::caution;
       cell.tone = only_partly_refused ? Tone::good : tone_of(worst);
       cell.note = joined(found->second.reasons, "; ");

@@ -26,8 +26,6 @@ Table scaling_model_table(const RecordSet& records, const Contexts& contexts);
 // The same with fewer columns, and for each codec and settings only the fastest kernel and policy on each backend and
 // device.
 std::vector<Table> fastest_tables(const RecordSet& records, const Contexts& contexts);
-// All kernels with fewer columns, for the terminal.
-std::vector<Table> summary_tables(const RecordSet& records, const Contexts& contexts);
 
 // Failed cases (incorrect, error, timed_out, out_of_memory), one row each, worst first.
 Table failures_table(const RecordSet& records);
@@ -36,9 +34,6 @@ Table refusals_table(const RecordSet& records);
 
 // Codec x (backend, instruction set, op): the statuses that occurred, with reasons as notes.
 Table coverage_table(const RecordSet& records);
-
-// How many kernels and settings of each codec were in the runs, by op and device; no rows for older records.
-Table entrants_table(const RecordSet& records);
 
 // One row a case with every field and every metric, whatever its status: the CSV.
 Table flat_table(const RecordSet& records, const Contexts& contexts);
