@@ -149,7 +149,7 @@ void inspect(const std::string& path, bool every, nlohmann::ordered_json* json) 
   const auto [shown, others] = every ? std::pair(tensors, std::string()) : without_small(tensors);
   std::cout << fitted_text(table_of_tensors(path, shown), columns) << others << "\n"
             << fitted_text(kinds, columns) << "\n"
-            << (command.empty() ? "Nothing of it runs. " + why_not : command) << "\n";
+            << (command.empty() ? "No layer can run. " + why_not : command) << "\n";
 }
 
 }  // namespace
@@ -171,8 +171,7 @@ void add_inspect(CLI::App& app, CommandLine& line) {
       "Scales of blocks count as they are, and so does what has no figure. Codes with more models (of rows, blocks,\n"
       "contexts) or other symbols can take less. ceiling: stored_bytes / minimum_bytes.");
   verb->add_option("paths", options->paths, "FILE or FOLDER...")->required();
-  verb->add_flag("--all", options->every,
-                 "a line for each small tensor, too (fewer than 4096 elements and 0.01 % of all)");
+  verb->add_flag("--all", options->every, "lists small tensors, too (fewer than 4096 elements and 0.01 % of all)");
   verb->add_flag("--json", options->json, "JSON on stdout, of every tensor");
   verb->callback([options, &line] {
     line.action = [options] {

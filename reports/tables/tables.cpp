@@ -154,8 +154,8 @@ Table coverage_table(const RecordSet& records) {
   Table table{
       "coverage",
       "Coverage: codec × backend × op",
-      "How many cases of each status ran, and with how many of the build's kernels and how many settings of the "
-      "codec; the reasons show on pointing. An empty cell: nothing was tried.",
+      "Cases of each status, kernels that ran of those in the build, and settings of the codec; reasons show on "
+      "hover. An empty cell: not tried.",
       {},
       {}};
   struct Tally {
