@@ -29,7 +29,7 @@ namespace {
 
 using reports::Column;
 
-// Of measuring: less where there is little to measure, however busy the machine is.
+// Measuring ends after this time: soon where there is little to measure, however busy the machine is.
 double most_seconds(const datasets::WeightLayers& weights) {
   double elements = 0;
   for (const datasets::WeightLayer& layer : weights.layers) elements += static_cast<double>(layer.shape.elements());

@@ -32,11 +32,12 @@ double pace_of(const AdmittedCase& admitted) {
   return told ? std::max(admitted.estimate_s, kTelling) : admitted.estimate_s;
 }
 
-// Ranks have more devices than this process can ask.
-std::function<double()> energy_counter(const AdmittedCase& admitted) {
+// Ranks have more devices than this process can ask. A device that showed no counter is not asked again.
+std::function<double()> energy_counter(const AdmittedCase& admitted, const backends::DeviceState& before) {
   if (admitted.one->kernel.ranks > 1) return {};
   backends::Device* const device = admitted.device;
   if (device->memory().starts_with("host")) return [] { return backends::cpu::package_joules(); };
+  if (before.energy_j <= 0) return {};
   return [device] { return device->state().energy_j; };
 }
 
@@ -83,6 +84,7 @@ void Batch::measure() {
   ExpectedCopies copies;  // made once all passes have their memory
   UploadChecks uploads;
   std::deque<SampleCheck> checks;
+  States before = device_states(cases);
   for (AdmittedCase& admitted : cases)
     timed.push_back({.name = admitted.one->name(),
                      .pass = admitted.pass.get(),
@@ -90,10 +92,9 @@ void Batch::measure() {
                      .observer = &checks.emplace_back(admitted, copies, uploads, experiment_.verify_each,
                                                       is_single_pass(experiment_.measure)),
                      .on_host = admitted.device->memory().starts_with("host"),
-                     .joules = energy_counter(admitted)});
+                     .joules = energy_counter(admitted, before[admitted.device->memory()])});
   recorder_.progress.phase(fmt::format("measuring a batch of {} case{}, about {}", cases.size(),
                                        cases.size() == 1 ? "" : "s", duration_text(about_s)));
-  States before = device_states(cases);
   const backends::cpu::HostLoad load = load_of_all_ranks();
   const Outcome together =
       guarded([&] { measure_interleaved(timed, experiment_.measure, options_.interrupted, options_.cores); });

@@ -81,7 +81,8 @@ void take_sample(TimedPass& timed, const MeasureSpec& spec, bool interrupted, Co
     observer.before_sample();
     for (int i = 0; i < warm_up_of(timed, spec); ++i) timed.pass->run();
   });
-  const double joules = timed.joules ? timed.joules() : 0;
+  double joules = 0;
+  unless_over([&] { joules = timed.joules ? timed.joules() : 0; });
   const backends::cpu::HostLoad before = backends::cpu::read_host_load();
   for (auto _ : state) {
     double pass_s = kNominal;

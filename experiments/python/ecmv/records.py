@@ -97,7 +97,7 @@ def _is_disturbed(record):
 
 
 def _disturbance(record):
-    """reports/status.cpp: none, slight, or ruined where samples scatter, threads waited or cores were slow by a fifth."""
+    """reports/status.cpp: none, slight, or ruined: a fifth of scatter, of waiting or of the clock."""
     if not _is_disturbed(record):
         return "none"
     median, p10, p90 = (number(record, "time", name) for name in ("median_s", "p10_s", "p90_s"))

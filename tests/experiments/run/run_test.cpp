@@ -150,15 +150,6 @@ TEST_CASE("samples are taken until their median is settled, or as often as the c
   CHECK(fixture.records[0].time.samples_s.size() < 40);
 }
 
-TEST_CASE("the read bandwidth is measured for streamed cases alone, once, and not if the config says so") {
-  Fixture fixture;
-  int bandwidths = 0;
-  fixture.options.on_bandwidth = [&](const reports::BandwidthRecord&) { ++bandwidths; };
-  run_experiment(fixture.experiment(kThree, "right"), fixture.options);
-  CHECK(bandwidths == 0);
-  for (const reports::CaseRecord& record : fixture.records) CHECK(record.time.cache == "resident");
-}
-
 TEST_CASE("quantiles interpolate between order statistics") {
   CHECK(reports::quantile({3, 1, 2}, 0.5) == 2);
   CHECK(reports::quantile({1, 2}, 0.5) == 1.5);
