@@ -1,5 +1,6 @@
 // ecmv inspect: describes weights, tensor by tensor and by kind of layer, and tells how to run them.
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "datasets/inspect.h"
+#include "datasets/layers/model_shape.h"
 #include "datasets/source.h"
 #include "experiments/command/command.h"
 #include "experiments/output/table_json.h"
@@ -114,7 +116,20 @@ std::string run_command(const std::string& path, std::string_view format, std::s
   return fmt::format("ecmv run --source {} --param {} --codec all --op size", source, shell_word("file=" + path));
 }
 
+// The name of a model's shape is no file, and another verb takes it.
+void expect_file(const std::string& path) {
+  std::error_code none;
+  const auto shapes = datasets::named_model_shapes();
+  if (!std::filesystem::exists(path, none) &&
+      std::ranges::find(shapes, path, &datasets::NamedModelShape::name) != shapes.end())
+    throw UsageError(
+        fmt::format("{0} is the shape of a model, and here is no such file: 'ecmv advise {0}' tells what "
+                    "coding it would bring.",
+                    path));
+}
+
 void inspect(const std::string& path, bool every, nlohmann::ordered_json* json) {
+  expect_file(path);
   const datasets::WeightFiles files = datasets::open_weights(path);
   const std::vector<TensorSummary> tensors = datasets::summarize_all(files.tensors);
   const reports::Table kinds = table_of_kinds(tensors);
