@@ -54,6 +54,22 @@ const RunRecord* RecordSet::find_run(std::string_view id) const {
   return nullptr;
 }
 
+namespace {
+
+constexpr std::size_t kMostLineBytes = std::size_t{64} << 20;
+
+// As std::getline, but ends behind the longest line that a record may have: a device would go on for ever.
+bool read_line(std::istream& stream, std::string& line) {
+  line.clear();
+  for (char next = 0; stream.get(next) && next != '\n';) {
+    line += next;
+    if (line.size() > kMostLineBytes) return true;
+  }
+  return stream || !line.empty();
+}
+
+}  // namespace
+
 RecordSet read_records(const std::filesystem::path& path) {
   std::error_code failure;
   if (std::filesystem::is_directory(path, failure))
@@ -69,8 +85,11 @@ RecordSet read_records(std::istream& stream, const std::string& name) {
   BrokenLines broken(name);
   std::int64_t line_number = 0;
   bool any_good = false;
-  for (std::string line; std::getline(stream, line);) {
+  for (std::string line; read_line(stream, line);) {
     ++line_number;
+    if (line.size() > kMostLineBytes)
+      throw ReportError(fmt::format("{}:{}: the line has more than {} bytes, so this is no record file", name,
+                                    line_number, kMostLineBytes));
     const bool has_newline = !stream.eof();
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {

@@ -24,7 +24,7 @@ struct SampleRequest {
 // rows. Floats of more than 16 bits are rounded to bf16. Throws ConfigError.
 Experiment sample_experiment(const SampleRequest& request, const datasets::WeightLayers& weights);
 
-// The type of the measured elements: "bf16", "i8"; "" for blocks.
+// The type of the measured elements: "bf16", "i8"; "" for blocks, packed codes and types that are not read.
 std::string measured_type(const std::string& dtype);
 
 }  // namespace ecmv::experiments

@@ -150,7 +150,7 @@ Advice advice_of_file(const std::string& path) {
 // Remarks about the weights, before any about codes.
 std::vector<std::string> remarks_on(const datasets::WeightLayers& weights, const std::string& dtype,
                                     const std::string& type) {
-  std::vector<std::string> remarks;
+  std::vector<std::string> remarks = weights.remarks;
   if (weights.drawn)
     remarks.emplace_back("Shapes alone: sizes are those of drawn weights with the entropy of typical bf16 ones.");
   if (type == "bf16" && dtype != "BF16")

@@ -213,7 +213,7 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
                                                "measure", "verify", "experiments"};
   if (static_cast<int64_t>(text.size()) > kMostConfigBytes)
     throw ConfigError(
-        {fmt::format("{}: it has {} bytes, and a config at most {}.", file, text.size(), kMostConfigBytes)});
+        {fmt::format("{}: it has more than the {} bytes that a config may have.", file, kMostConfigBytes)});
   const Edits changes(edits, text);
   YamlErrors errors([&](int line, int column) {
     if (line < 0) return file;
@@ -267,6 +267,7 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
       read_block(block, static_cast<uint64_t>(seed), codecs, experiment.cases, errors);
   if (!errors.messages().empty()) throw ConfigError(errors.messages());
 
+  experiment.remarks = errors.remarks();
   experiment.cases = together(std::move(experiment.cases));
   write_defaults(root, seed, experiment);
   YAML::Emitter emitter;
@@ -278,12 +279,13 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
 Experiment load_experiment(const std::string& config, const ConfigEdits& edits,
                            std::span<const codecs::CodecEntry> codecs) {
   const std::string path = find_config(config);
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();  // fails for a directory
-  if (!file || file.bad() || (text.fail() && file.peek() != std::ifstream::traits_type::eof()))
+  std::ifstream file(path, std::ios::binary);
+  std::string start(static_cast<size_t>(kMostConfigBytes) + 1, '\0');  // a device would go on for ever
+  if (file) file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<size_t>(file.gcount()));
+  if (file.bad() || !(file.eof() || file.good()) || (start.empty() && !file.eof()))
     throw ConfigError({fmt::format("{}: the file cannot be read.{}", path, nearest_config(config))});
-  return parse_experiment(text.str(), path, edits, codecs);
+  return parse_experiment(start, path, edits, codecs);
 }
 
 std::string filter_cases(Experiment& experiment, const std::string& filter, const std::string& exclude) {
