@@ -97,7 +97,8 @@ void for_each_run(std::span<const uint32_t> sorted, Use use) {
 template <typename SymbolAt>
 Order0 order0_of_matrices(const TensorView& tensor, int64_t elements, size_t symbols, SymbolAt symbol_at) {
   Order0 found;
-  const int64_t matrices = tensor.shape.size() > 1 && elements > 0 ? matrices_of(tensor.name, tensor.shape).matrices : 1;
+  const int64_t matrices =
+      tensor.shape.size() > 1 && elements > 0 ? matrices_of(tensor.name, tensor.shape).matrices : 1;
   const int64_t each = elements / matrices;
   if (elements < int64_t(symbols)) {
     std::vector<uint32_t> sorted;

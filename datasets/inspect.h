@@ -22,8 +22,8 @@ struct TensorSummary {
   int64_t stored_bytes = 0;
   int64_t scale_bytes = 0;  // scales and minimums of blocks, which stored_bytes counts
 
-  // For blocks and packed codes: statistics of the numbers without their scales. Absent for tensors without elements and
-  // for types without a numeric reading here (F6_*, C64, words of codes, and blocks that are not unpacked).
+  // For blocks and packed codes: statistics of the numbers without their scales. Absent for tensors without elements
+  // and for types without a numeric reading here (F6_*, C64, words of codes, and blocks that are not unpacked).
   std::optional<double> mean, sigma, min, max;  // sigma: population standard deviation about the mean
   int64_t not_finite = 0;                       // infinities and NaN, which the four leave out
 
@@ -41,8 +41,9 @@ struct TensorSummary {
   std::optional<double> exponent_entropy_bits;
 
   // The least that a code with one model of single elements for a matrix takes, without tables: for elements of one and
-  // up to two bytes their entropy, with scales of one byte likewise and of two as they are; for wider floats the entropy of the exponents, with signs and
-  // fractions as they are. Codes with more models (of rows, blocks, contexts) or other symbols can take less.
+  // up to two bytes their entropy, with scales of one byte likewise and of two as they are; for wider floats the
+  // entropy of the exponents, with signs and fractions as they are. Codes with more models (of rows, blocks, contexts)
+  // or other symbols can take less.
   std::optional<int64_t> order0_bytes;
 };
 

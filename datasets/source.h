@@ -33,7 +33,7 @@ struct Dataset {
   // [layers], or empty: the scales of a quantised dataset (quantisers.h), or those of a file (unpack.h).
   std::vector<Scales> scales = {};
   std::vector<Matrix> sources = {};  // [layers] of a quantised dataset: the floats that the layers were
-  int64_t unsigned_layers = 0;  // layers of int8 that the file has as unsigned numbers, greater by 128
+  int64_t unsigned_layers = 0;       // layers of int8 that the file has as unsigned numbers, greater by 128
   // The scales of a layer; empty if it has none.
   const Scales& scales_of(size_t layer) const {
     static const Scales kNone;
@@ -43,8 +43,8 @@ struct Dataset {
 
 // A source's statement about its file, made without the elements.
 struct SourceFacts {
-  int64_t bytes = 0;       // of all elements
-  int64_t group_cols = 0;  // of the smallest groups of columns that have scales of their own; 0 if there are none
+  int64_t bytes = 0;         // of all elements
+  int64_t group_cols = 0;    // of the smallest groups of columns that have scales of their own; 0 if there are none
   int64_t bytes_beside = 0;  // of scales that are counted and not applied
   struct OfType {
     ElementType type = ElementType::i8;

@@ -14,9 +14,9 @@ namespace ecmv::datasets {
 
 int dtype_bits(std::string_view dtype) {
   static constexpr std::pair<std::string_view, int> kBits[] = {
-      {"BOOL", 8},    {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},    {"F8_E5M2", 8},
-      {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16}, {"BF16", 16}, {"I32", 32},
-      {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},    {"I64", 64}, {"U64", 64}};
+      {"BOOL", 8},    {"F6_E2M3", 6},     {"F6_E3M2", 6},     {"U8", 8},   {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8},
+      {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16}, {"U16", 16}, {"F16", 16},    {"BF16", 16},
+      {"I32", 32},    {"U32", 32},        {"F32", 32},        {"C64", 64}, {"F64", 64}, {"I64", 64},    {"U64", 64}};
   if (const PackedType* const packed = find_packed_type(dtype); packed != nullptr) return packed->bits;
   const auto found =
       std::find_if(std::begin(kBits), std::end(kBits), [&](const auto& entry) { return entry.first == dtype; });

@@ -109,7 +109,8 @@ std::string content_name(const std::string& path) {
   uint64_t hash = 0xCBF29CE484222325u;
   try {
     for (const fs::path& file : files) {
-      for (const char c : is_folder ? file.filename().string() : std::string()) hash = (hash ^ uint8_t(c)) * 0x100000001B3u;
+      for (const char c : is_folder ? file.filename().string() : std::string())
+        hash = (hash ^ uint8_t(c)) * 0x100000001B3u;
       add_pieces(FileBytes(file.string()).bytes(), hash);
     }
   } catch (const DatasetError&) {

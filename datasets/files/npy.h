@@ -1,6 +1,6 @@
-// Reader of .npy files (versions 1, 2 and 3): a header that is a Python dictionary, then the elements of an array; a file
-// may have several, one after the other, as repeated calls of numpy.save write them. Only little-endian numbers are
-// read; others are refused with the reason.
+// Reader of .npy files (versions 1, 2 and 3): a header that is a Python dictionary, then the elements of an array; a
+// file may have several, one after the other, as repeated calls of numpy.save write them. Only little-endian numbers
+// are read; others are refused with the reason.
 #pragma once
 
 #include <span>

@@ -59,7 +59,7 @@ void check_entry(const Entry& entry) {
   const std::string& name = entry.tensor.name;
   const std::string who = "the tensor " + json(name).dump();
   if (entry.begin > entry.end) bad_safetensors("the data_offsets of " + who + " end before they begin.");
-  tensor_elements(name, entry.tensor.shape);  // throws for sizes that overflow
+  tensor_elements(name, entry.tensor.shape);        // throws for sizes that overflow
   if (dtype_bits(entry.tensor.dtype) == 0) return;  // a type of newer writers: as many bytes as it says
   const int64_t size = tensor_bytes(name, entry.tensor.dtype, entry.tensor.shape);
   if (entry.end - entry.begin != size) {

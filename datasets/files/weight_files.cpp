@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -56,11 +55,12 @@ struct FileFormat {
 
 std::vector<TensorView> parse_part(Bytes bytes, const std::string& path, WeightFiles& weights);
 
+constexpr size_t kDigits = 5;  // of a part's number
+
 constexpr FileFormat kFormats[] = {
     {"npy", [](Bytes bytes, std::string_view) { return looks_like_npy(bytes); },
      [](Bytes bytes, const std::string&, WeightFiles&) { return parse_npy(bytes); }},
-    {"gguf", [](Bytes bytes, std::string_view) { return looks_like_gguf(bytes); },
-     parse_part},
+    {"gguf", [](Bytes bytes, std::string_view) { return looks_like_gguf(bytes); }, parse_part},
     {"safetensors", [](Bytes bytes, std::string_view) { return looks_like_safetensors(bytes); },
      [](Bytes bytes, const std::string&, WeightFiles&) { return parse_safetensors(bytes).tensors; }},
     {"onnx", [](Bytes bytes, std::string_view path) { return path.ends_with(".onnx") || looks_like_onnx(bytes); },
@@ -132,25 +132,18 @@ void add_file(const std::string& path, const std::vector<std::string>& names, co
                          std::make_move_iterator(tensors.end()));
 }
 
-// "model-00002-of-00003.gguf" -> the name with another number.
-std::optional<std::string> part_name(const std::string& name, uint64_t part) {
-  static constexpr std::string_view kOf = "-of-";
-  constexpr size_t kDigits = 5;
-  const size_t of = name.rfind(kOf);
-  if (of == name.npos || of < kDigits + 1 || name[of - kDigits - 1] != '-') return std::nullopt;
-  if (name.substr(of - kDigits, kDigits).find_first_not_of("0123456789") != name.npos) return std::nullopt;
-  std::string number = std::to_string(part + 1);
-  if (number.size() > kDigits) return std::nullopt;
-  number.insert(0, kDigits - number.size(), '0');
-  return name.substr(0, of - kDigits) + number + name.substr(of);
+// The place of "-of-" in "model-00002-of-00003.gguf"; npos in other names.
+size_t place_of_parts(const std::string& name) {
+  const size_t of = name.rfind("-of-");
+  return of != name.npos && of > kDigits && name[of - kDigits - 1] == '-' ? of : name.npos;
 }
 
-// The number of parts that a file's name tells of; 1 if it tells of none.
-uint64_t parts_by_name(const std::string& name) {
-  const size_t of = name.rfind("-of-");
-  if (of == name.npos || !part_name(name, 0)) return 1;
-  const std::string digits = name.substr(of + 4, name.find_first_not_of("0123456789", of + 4) - (of + 4));
-  return digits.empty() || digits.size() > 5 ? 1 : std::stoull(digits);
+// Such a name with another number; others as they are.
+std::string part_name(std::string name, uint64_t part) {
+  const size_t of = place_of_parts(name);
+  const std::string number = std::to_string(part + 1);
+  if (of == name.npos || number.size() > kDigits) return name;
+  return name.replace(of - kDigits, kDigits, std::string(kDigits - number.size(), '0') + number);
 }
 
 // A file of GGUF, and how many files the model has.
@@ -170,10 +163,9 @@ WeightFiles read_parts(const WeightFiles::Parts& own) {
   std::error_code error;
   const uint64_t parts = std::min(own.parts, kMostParts);
   for (uint64_t part = 0; part < parts; ++part) {
-    const auto name = part_name(path.filename().string(), part);
-    const std::filesystem::path other = part == own.part ? path : path.parent_path() / name.value_or("");
-    if (part != own.part && (!name || !std::filesystem::exists(other, error)))
-      missing.push_back(name.value_or("number " + std::to_string(part + 1)));
+    const auto other = part == own.part ? path : path.parent_path() / part_name(path.filename().string(), part);
+    if (part != own.part && (other == path || !std::filesystem::exists(other, error)))
+      missing.push_back(other == path ? "number " + std::to_string(part + 1) : other.filename().string());
     else
       add_file(other.string(), {}, {}, "gguf", weights);
   }
@@ -208,10 +200,9 @@ WeightFiles open_weights(const std::string& path, std::string_view wanted) {
   } else {
     add_file(path, {}, {}, wanted, weights);
     if (const WeightFiles::Parts named = weights.parts; named.parts > 1) weights = read_parts(named);
-    const uint64_t parts = parts_by_name(std::filesystem::path(path).filename().string());
-    if (parts > 1 && weights.format == "safetensors")
-      weights.remarks.push_back("By its name this is one of " + std::to_string(parts) +
-                                " files of a model, and totals are those of a part: the folder gives all.");
+    if (weights.format == "safetensors" && place_of_parts(std::filesystem::path(path).filename().string()) != path.npos)
+      weights.remarks.emplace_back(
+          "By its name this is one of several files of a model, and totals are those of a part: the folder gives all.");
   }
   find_quantised_weights(weights.tensors);
   for (TensorView& tensor : weights.tensors) {

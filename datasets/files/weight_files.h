@@ -27,7 +27,8 @@ struct WeightFiles {
   Parts parts = {};  // of a GGUF model in several files: the one that was named
 };
 
-// All parts of a GGUF model are read, whichever is named. Throws DatasetError with the path for what cannot be read. Where a format is wanted, nothing else is tried.
+// All parts of a GGUF model are read, whichever is named. Throws DatasetError with the path for what cannot be read.
+// Where a format is wanted, nothing else is tried.
 WeightFiles open_weights(const std::string& path, std::string_view wanted = {});
 
 }  // namespace ecmv::datasets

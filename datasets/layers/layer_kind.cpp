@@ -14,8 +14,8 @@ namespace {
 
 using Kind = LayerKind;
 
-constexpr std::string_view kKindNames[] = {"q",       "k",    "v",         "qkv",     "o",    "gate", "up",
-                                           "gate_up", "down", "embedding", "lm_head", "norm", "bias", "scale", "other"};
+constexpr std::string_view kKindNames[] = {"q",    "k",         "v",       "qkv",  "o",    "gate",  "up",   "gate_up",
+                                           "down", "embedding", "lm_head", "norm", "bias", "scale", "other"};
 
 constexpr std::pair<std::string_view, LayerKind> kKindOfPart[] = {{"q_proj", Kind::q},
                                                                   {"attn_q", Kind::q},
@@ -148,9 +148,9 @@ LayerKind layer_kind(const std::string& name) {
 }
 
 bool is_of_encoder(const std::string& name) {
-  constexpr std::string_view kWords[] = {"vision", "visual",    "vit",   "image", "audio",  "projector",
-                                         "speech", "resampler", "video", "mm",    "vqgan",  "connector",
-                                         "sam",    "clip",      "siglip"};
+  constexpr std::string_view kWords[] = {"vision",    "visual",    "vit",       "image", "audio",
+                                         "projector", "speech",    "resampler", "video", "mm",
+                                         "vqgan",     "connector", "sam",       "clip",  "siglip"};
   const std::vector<std::string> parts = parts_of(name);
   if (parts.size() > 1 && (parts[0] == "v" || parts[0] == "a") && parts[1] == "blk") return true;  // of GGUF
   return std::ranges::any_of(parts, [&](const std::string& part) {

@@ -8,23 +8,7 @@
 namespace ecmv::datasets {
 
 // This is the order of tables. `scale`: scales, zero points and the like of quantised weights.
-enum class LayerKind : uint8_t {
-  q,
-  k,
-  v,
-  qkv,
-  o,
-  gate,
-  up,
-  gate_up,
-  down,
-  embedding,
-  lm_head,
-  norm,
-  bias,
-  scale,
-  other
-};
+enum class LayerKind : char { q, k, v, qkv, o, gate, up, gate_up, down, embedding, lm_head, norm, bias, scale, other };
 
 std::string_view layer_kind_name(LayerKind kind);
 

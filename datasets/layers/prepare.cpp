@@ -86,6 +86,16 @@ bool has_wanted_elements(const TensorView& tensor, const Parameters& parameters)
   return wanted.empty() || (type && element_type_name(*type) == wanted);
 }
 
+void remark_on(const char* what, const std::vector<const TensorView*>& tensors, const char* end,
+               std::vector<std::string>& remarks) {
+  if (tensors.empty()) return;
+  int64_t bytes = 0;
+  for (const TensorView* tensor : tensors) bytes += stored_bytes(*tensor);
+  remarks.push_back(std::string(what) + ": " + std::to_string(tensors.size()) +
+                    (tensors.size() == 1 ? " tensor, " : " tensors, ") + std::to_string(bytes) + " bytes, such as \"" +
+                    tensors.front()->name + "\" of " + tensors.front()->dtype + end + ".");
+}
+
 std::string remark_on_beside(int64_t bytes) {
   return "Scales and zero points that the file has in tensors of their own, " + std::to_string(bytes) +
          " bytes, count in every size; products here do not apply them.";

@@ -14,14 +14,15 @@
 namespace ecmv::datasets {
 namespace {
 
-constexpr std::string_view kScaleWords[] = {"scale",  "scales",    "scale_inv",       "scales_and_zeros", "zero",
-                                            "zeros",  "qzeros",    "zero_point",      "zero_points",      "g_idx",
-                                            "scb",    "absmax",    "nested_absmax",   "quant_map",        "weight_format",
-                                            "amax",   "quant_state", "nested_quant_map", "weight_shape"};
+constexpr std::string_view kScaleWords[] = {
+    "scale", "scales",      "scale_inv",        "scales_and_zeros", "zero",
+    "zeros", "qzeros",      "zero_point",       "zero_points",      "g_idx",
+    "scb",   "absmax",      "nested_absmax",    "quant_map",        "weight_format",
+    "amax",  "quant_state", "nested_quant_map", "weight_shape"};
 // Longer ones first, since they are cut off.
-constexpr std::string_view kScaleEndings[] = {"_global_scale", "_scale_inv", "_scale_2", "_scales", "_scale",
-                                              "_zero_points",  "_zero_point", "_zeros",  "_absmax", "_g_idx",
-                                              "_shape",        "_amax"};
+constexpr std::string_view kScaleEndings[] = {"_global_scale", "_scale_inv",   "_scale_2",    "_scales",
+                                              "_scale",        "_zero_points", "_zero_point", "_zeros",
+                                              "_absmax",       "_g_idx",       "_shape",      "_amax"};
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -183,9 +184,8 @@ class Joiner {
 bool is_scale_word(std::string_view last_part) {
   const std::string word = lower(last_part);
   return std::ranges::find(kScaleWords, word) != std::end(kScaleWords) || word.starts_with("bitsandbytes__") ||
-         std::ranges::any_of(kScaleEndings, [&](std::string_view ending) {
-           return word.ends_with(ending) && ending != "_shape";
-         });
+         std::ranges::any_of(kScaleEndings,
+                             [&](std::string_view ending) { return word.ends_with(ending) && ending != "_shape"; });
 }
 
 void find_quantised_weights(std::vector<TensorView>& tensors) { Joiner(tensors).join(); }

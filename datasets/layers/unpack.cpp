@@ -114,14 +114,15 @@ struct ScaleLayout {
 std::optional<ScaleLayout> scale_layout(const TensorView& tensor) {
   const BlockFormat* const format = find_block_format(tensor.dtype);
   if (format != nullptr && format->bits > 0)
-    return ScaleLayout{format->scale,    format->scale_cols, format->scale_width(), format->scales(),
-                       format->bytes,    tensor.bytes,       format->factor(),      format->has_minimum};
+    return ScaleLayout{format->scale, format->scale_cols, format->scale_width(), format->scales(),
+                       format->bytes, tensor.bytes,       format->factor(),      format->has_minimum};
   if (tensor.scales.empty()) return std::nullopt;
   return ScaleLayout{ScaleType::e8m0, kColsOfE8m0, 1, 1, 1, tensor.scales, 0.5f, false};
 }
 
 // The scales, or whatever else lies `offset` bytes after the beginning of every block.
-TensorView of_blocks(const TensorView& tensor, const ScaleLayout& layout, int64_t offset, std::vector<std::byte>& room) {
+TensorView of_blocks(const TensorView& tensor, const ScaleLayout& layout, int64_t offset,
+                     std::vector<std::byte>& room) {
   const char* const dtype = layout.type == ScaleType::f16    ? "F16"
                             : layout.type == ScaleType::e4m3 ? "F8_E4M3"
                                                              : "F8_E8M0";

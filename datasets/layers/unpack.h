@@ -21,8 +21,8 @@ std::string_view unpacked_dtype(std::string_view dtype);
 // that the two zeros of e2m1 are apart. The tensor must have as many bytes as its type and shape take.
 TensorView unpack(const TensorView& tensor, std::vector<std::byte>& room, bool codes = false);
 
-// The scales of blocks (of F4 too, where the file has them in another tensor), and their minimums, in `room`: [..., cols
-// / columns of a scale]. Throws DatasetError if the type has none.
+// The scales of blocks (of F4 too, where the file has them in another tensor), and their minimums, in `room`: [...,
+// cols / columns of a scale]. Throws DatasetError if the type has none.
 TensorView block_scales(const TensorView& tensor, std::vector<std::byte>& room);
 TensorView block_minimums(const TensorView& tensor, std::vector<std::byte>& room);
 

@@ -109,19 +109,9 @@ std::optional<ModelShape> shape_of(const std::string& model) {
 bool is_tied(const WeightFiles& files, const std::string& model) {
   namespace fs = std::filesystem;
   std::error_code error;
-  const fs::path config = (fs::is_directory(model, error) ? fs::path(model) : fs::path(model).parent_path()) /
-                          "config.json";
+  const fs::path config =
+      (fs::is_directory(model, error) ? fs::path(model) : fs::path(model).parent_path()) / "config.json";
   return files.format == "gguf" || (fs::exists(config, error) && of_config(config, ties_embeddings));
-}
-
-// A remark about matrices that are no layers of the step by their names.
-void remark_on_others(const std::vector<const TensorView*>& others, const char* what,
-                      std::vector<std::string>& remarks) {
-  if (others.empty()) return;
-  int64_t bytes = 0;
-  for (const TensorView* tensor : others) bytes += stored_bytes(*tensor);
-  remarks.push_back("Left out of the step: " + std::to_string(others.size()) + what + ", " + std::to_string(bytes) +
-                    " bytes, such as \"" + others.front()->name + "\".");
 }
 
 struct Step {
@@ -158,11 +148,11 @@ Step step_of(const WeightFiles& files, int64_t blocks, bool tied) {
   if (layers.empty())
     layers = std::move(of_encoders);  // a model of images alone
   else
-    remark_on_others(encoders, " matrices of encoders of images and the like", step.remarks);
+    remark_on("Left out of the step, of encoders of images and the like", encoders, "", step.remarks);
   if (layers.empty())
     throw DatasetError("None of the " + std::to_string(files.tensors.size()) +
                        " tensors is known by its name as a linear layer of a block.");
-  remark_on_others(others, " matrices that are no layers by their names", step.remarks);
+  remark_on("Left out of the step, no layers by their names", others, "", step.remarks);
   if (head == nullptr && tied) head = embedding;
   if (head != nullptr) layers.emplace_back(true, 0, LayerKind::lm_head, head);
   std::sort(layers.begin(), layers.end());
@@ -182,10 +172,25 @@ void for_each_tensor(const std::string& model, int64_t blocks, std::vector<std::
   }
 }
 
-void expect_layers(bool has_some, const Parameters& parameters) {
-  if (!has_some)
-    throw DatasetError("No layer of the model \"" + parameters.text("model") + "\" has elements of type \"" +
-                       parameters.text("elements") + "\".");
+// The same for the layers that can be read and are wanted. Others are told of.
+void for_each_read_tensor(const Parameters& parameters, std::vector<std::string>& remarks, const auto& use) {
+  std::vector<TensorView> unread;
+  bool any = false;
+  for_each_tensor(parameters.text("model"), blocks_of(parameters), remarks, [&](const TensorView& tensor) {
+    if (!why_no_matrices(tensor, Elements::any).empty()) {
+      unread.push_back(tensor);
+    } else if (has_wanted_elements(tensor, parameters)) {
+      use(tensor);
+      any = true;
+    }
+  });
+  std::vector<const TensorView*> views;
+  for (const TensorView& tensor : unread) views.push_back(&tensor);
+  remark_on("Left out of the step, of types that are not read", views, "", remarks);
+  if (any) return;
+  throw DatasetError(
+      "No layer of the model \"" + parameters.text("model") + "\" has elements of " +
+      (unread.empty() ? "type \"" + parameters.text("elements") + "\"." : "a type that is read. " + remarks.back()));
 }
 
 SourceFacts check_model(const SourceRequest& request) {
@@ -199,12 +204,10 @@ SourceFacts check_model(const SourceRequest& request) {
     return facts;
   }
   bool has_scales = false;
-  for_each_tensor(model, blocks_of(parameters), facts.remarks, [&](const TensorView& tensor) {
-    if (!has_wanted_elements(tensor, parameters)) return;
+  for_each_read_tensor(parameters, facts.remarks, [&](const TensorView& tensor) {
     check_tensor(tensor, parameters, facts);
     has_scales = has_scales || scale_cols(tensor) > 0 || !tensor.beside.empty();
   });
-  expect_layers(!facts.types.empty(), parameters);
   if (facts.bytes_beside > 0) facts.remarks.push_back(remark_on_beside(facts.bytes_beside));
   if (is_joined(parameters) && has_scales) throw DatasetError(kScalesAreNotJoined);
   return facts;
@@ -223,10 +226,8 @@ Dataset load_model(const SourceRequest& request) {
     }
   } else {
     std::vector<std::string> remarks;
-    for_each_tensor(model, blocks_of(parameters), remarks, [&](const TensorView& tensor) {
-      if (has_wanted_elements(tensor, parameters)) append_prepared(tensor, parameters, dataset);
-    });
-    expect_layers(!dataset.layers.empty(), parameters);
+    for_each_read_tensor(parameters, remarks,
+                         [&](const TensorView& tensor) { append_prepared(tensor, parameters, dataset); });
   }
   if (is_joined(parameters)) join_layers(dataset);
   dataset.initial_vector = draw_initial_vector(request.seed, dataset.layers.front().shape.cols);

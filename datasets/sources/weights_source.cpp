@@ -68,16 +68,6 @@ Elements usual_elements(const std::vector<TensorView>& all) {
   return bytes > 0 && bytes >= elements_of(all, Elements::floats) / kAtLeastOneIn ? Elements::int8 : Elements::floats;
 }
 
-// A remark about the matrices that nobody asked for.
-void remark_on_others(const std::vector<const TensorView*>& others, std::vector<std::string>& remarks) {
-  if (others.empty()) return;
-  int64_t bytes = 0;
-  for (const TensorView* tensor : others) bytes += stored_bytes(*tensor);
-  remarks.push_back("Left out: " + std::to_string(others.size()) + (others.size() == 1 ? " tensor" : " tensors") +
-                    " of other types, " + std::to_string(bytes) + " bytes, such as \"" + others.front()->name +
-                    "\" of " + others.front()->dtype + "; the parameter \"tensors\" can ask for them.");
-}
-
 // The requested tensors; not all of them need to be matrices.
 std::vector<const TensorView*> select_tensors(const std::vector<TensorView>& all, const Parameters& parameters,
                                               std::vector<std::string>& remarks) {
@@ -93,7 +83,8 @@ std::vector<const TensorView*> select_tensors(const std::vector<TensorView>& all
     if (tensor.name.size() > kMaxMatchedName || !wanted.found_in(tensor.name)) continue;
     if (has_wanted_elements(tensor, parameters)) tensors.push_back(&tensor);
   }
-  if (!tensors.empty() && parameters.text("elements").empty()) remark_on_others(others, remarks);
+  if (!tensors.empty() && parameters.text("elements").empty())
+    remark_on("A run leaves out other types", others, "; the parameter \"tensors\" can ask for them", remarks);
   if (!tensors.empty()) return tensors;
   if (const std::string& type = parameters.text("elements"); !type.empty())
     throw DatasetError("No matrix that was asked for has elements of type \"" + type + "\".");

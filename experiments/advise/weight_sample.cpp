@@ -87,6 +87,7 @@ Experiment sample_experiment(const SampleRequest& request, const datasets::Weigh
   if (rows < kMostRows) options.parameters.push_back("rows=" + std::to_string(rows));
   if (measured_type(weights.layers.front().dtype) == "bf16" && weights.layers.front().dtype != "BF16")
     options.parameters.emplace_back("type=bf16");
+  if (!request.elements.empty()) options.parameters.push_back("elements=" + request.elements);
   if (!request.quantisers.empty()) {
     options.quantisers = {"none"};
     options.quantisers.insert(options.quantisers.end(), request.quantisers.begin(), request.quantisers.end());

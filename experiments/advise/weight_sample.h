@@ -14,6 +14,7 @@ struct SampleRequest {
   std::string backend = "best";
   std::string device = {}, threads = {};  // "": the first, all
   std::string batch = "1";
+  std::string elements = {};                 // "": weights of all types
   std::string activations = {};              // the tokens' type: f32, bf16; "": f32
   std::vector<std::string> codecs = {};      // as --codec; empty: those with kernels built for speed
   std::vector<std::string> quantisers = {};  // as --quantise, besides the unquantised weights

@@ -114,8 +114,8 @@ HowToRun how_to_run(const std::string& path, std::string_view format) {
     datasets::SourceRequest request;
     request.texts["file"] = path;
     how.remarks = datasets::find_source(source)->check(request).remarks;
-    how.command = fmt::format("ecmv run --source {} --param {} --codec all --op size", source,
-                              shell_word("file=" + path));
+    how.command =
+        fmt::format("ecmv run --source {} --param {} --codec all --op size", source, shell_word("file=" + path));
   } catch (const datasets::DatasetError& error) {
     how.why_not = error.what();
   }
@@ -128,9 +128,10 @@ void expect_file(const std::string& path) {
   if (std::filesystem::exists(path, error)) return;
   const auto shapes = datasets::named_model_shapes();
   if (std::ranges::find(shapes, path, &datasets::NamedModelShape::name) != shapes.end())
-    throw UsageError(fmt::format("{0} is the name of a model's shape, without weights to inspect: 'ecmv advise {0}' "
-                                 "and 'ecmv run --source model --param model={0}' take it.",
-                                 path));
+    throw UsageError(
+        fmt::format("{0} is the name of a model's shape, without weights to inspect: 'ecmv advise {0}' "
+                    "and 'ecmv run --source model --param model={0}' take it.",
+                    path));
 }
 
 void inspect(const std::string& path, bool every, nlohmann::ordered_json* json) {
@@ -175,7 +176,8 @@ void add_inspect(CLI::App& app, CommandLine& line) {
   verb->footer(
       "order0_bytes (minimum_bytes of a kind) is the least that a code with one model of single elements for each\n"
       "matrix takes, tables not counted; of F32 and F64, of single exponents, with signs and fractions as they are.\n"
-      "Scales of two bytes in blocks count as they are, and so does what has no figure. Codes with more models (of rows, blocks,\n"
+      "Scales of two bytes in blocks count as they are, and so does what has no figure. Codes with more models (of "
+      "rows, blocks,\n"
       "contexts) or other symbols can take less. ceiling: stored_bytes / minimum_bytes.");
   verb->add_option("paths", options->paths, "FILE or FOLDER...")->required();
   verb->add_flag("--all", options->every,

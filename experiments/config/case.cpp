@@ -124,8 +124,8 @@ std::string Case::short_name() const {
 std::string Case::name() const { return data.name() + "/" + codec.name() + "/" + kernel.name(); }
 
 std::string Case::key() const {
-  return fmt::format("{:016x}", fnv1a(fmt::format("{}/{}/{}/v{}", data.key_name(), codec.name(), kernel.name(),
-                                                  version_of(codec))));
+  return fmt::format(
+      "{:016x}", fnv1a(fmt::format("{}/{}/{}/v{}", data.key_name(), codec.name(), kernel.name(), version_of(codec))));
 }
 
 }  // namespace ecmv::experiments

@@ -152,9 +152,9 @@ struct Experiment {
   std::string config_name;  // file, or "" for a run from the command line
   std::string config_text;  // resolved YAML, stored beside the records
   MeasureSpec measure;
-  bool verify_each = true;     // tier 2b in full after every sample; false: once at the end
-  std::vector<Case> cases;     // sorted by data, then by codec
-  std::optional<Shard> shard;  // the part of the config's cases in `cases`
+  bool verify_each = true;                // tier 2b in full after every sample; false: once at the end
+  std::vector<Case> cases;                // sorted by data, then by codec
+  std::optional<Shard> shard;             // the part of the config's cases in `cases`
   std::vector<std::string> remarks = {};  // what data lack or leave out: sentences for whoever runs it
 };
 

@@ -26,8 +26,8 @@ std::string gib(int64_t bytes) { return fmt::format("{:.2f} GiB", static_cast<do
 void first_rows_only(DataSpec& data) {
   constexpr double kRows = 16;
   const datasets::DataSource* source = datasets::find_source(data.source);
-  if (source == nullptr || std::ranges::find(source->parameters, "rows", &datasets::ParameterInfo::name) ==
-                               source->parameters.end())
+  if (source == nullptr ||
+      std::ranges::find(source->parameters, "rows", &datasets::ParameterInfo::name) == source->parameters.end())
     return;
   const auto rows = data.numbers.find("rows");
   data.numbers["rows"] = rows == data.numbers.end() ? kRows : std::min(rows->second, kRows);

@@ -146,7 +146,8 @@ TEST_CASE("the source weights gives blocks of GGUF as int8 matrices and refuses 
   CHECK(load("weights", request).layers.size() == 1);
   const std::vector<std::string> remarks = find_source("weights")->check(request).remarks;
   REQUIRE(remarks.size() == 1);
-  CHECK(remarks[0].starts_with("Left out: 1 tensor of other types, 144 bytes, such as \"blk.0.attn_k.weight\" of Q4_K"));
+  CHECK(remarks[0].starts_with(
+      "A run leaves out other types: 1 tensor, 144 bytes, such as \"blk.0.attn_k.weight\" of Q4_K"));
   request.texts["tensors"] = "attn_k";
   REQUIRE_DATASET_ERROR(load("weights", request), "elements of type Q4_K, which are not read");
   request.texts["tensors"] = "attn_q";
@@ -274,11 +275,13 @@ TEST_CASE("a cut GGUF file is refused at every length, or lacks nothing but padd
 
 TEST_CASE("types that are not known are named by their number and sized by their offsets, and the rest is read") {
   const GgufTensor good{"good", {4, 1}, kF32, std::string(16, '\1')};
-  const auto bytes = to_bytes(GgufFile{{{"odd", {64, 2}, 36, std::string(72, '\0')}, good,
-                                        {"new", {32}, 42, std::string(10, '\0')},
-                                        {"q1", {128, 1}, 41, std::string(18, '\0')},
-                                        {"last", {32}, 77, std::string(33, '\0')}},
-                                       {}}.bytes());
+  const auto bytes = to_bytes(GgufFile{
+      {{"odd", {64, 2}, 36, std::string(72, '\0')},
+       good,
+       {"new", {32}, 42, std::string(10, '\0')},
+       {"q1", {128, 1}, 41, std::string(18, '\0')},
+       {"last", {32}, 77, std::string(33, '\0')}},
+      {}}.bytes());
   const auto tensors = parse_gguf(bytes);
   REQUIRE(tensors.size() == 5);
   CHECK(tensors[0].dtype == "GGML_36");
@@ -297,7 +300,7 @@ TEST_CASE("types that are not known are named by their number and sized by their
   SourceRequest request;
   request.texts["file"] = file.path();
   CHECK(load("weights", request).layers.size() == 1);
-  CHECK(find_source("weights")->check(request).remarks.at(0).starts_with("Left out: 2 tensors of other types"));
+  CHECK(find_source("weights")->check(request).remarks.at(0).starts_with("A run leaves out other types: 2 tensors"));
   request.texts["tensors"] = "odd";
   REQUIRE_DATASET_ERROR(load("weights", request), "elements of type GGML_36, which are not read");
 }

@@ -142,8 +142,10 @@ TEST_CASE("the npy source reads a matrix of any number type") {
   REQUIRE_DATASET_ERROR(load("npy", request), "elements of type BOOL, which are not read");
 }
 
-TEST_CASE("headers of Python 2, the machine's own order of bytes, and several arrays in a file are read as NumPy does") {
-  const std::string longs = npy_file("{'descr': '=i2', 'fortran_order': False, 'shape': (2L, 3L), }", std::string(12, 'a'));
+TEST_CASE(
+    "headers of Python 2, the machine's own order of bytes, and several arrays in a file are read as NumPy does") {
+  const std::string longs =
+      npy_file("{'descr': '=i2', 'fortran_order': False, 'shape': (2L, 3L), }", std::string(12, 'a'));
   const std::string plain = npy_file("{'descr': 'i1', 'fortran_order': False, 'shape': (8L,)}", std::string(8, 'b'));
   const auto file = to_bytes(longs + plain + longs);
   const auto arrays = parse_npy(file);

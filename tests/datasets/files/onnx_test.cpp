@@ -155,7 +155,8 @@ TEST_CASE("elements of less than 8 bits have the right bytes, raw or in int32_da
   CHECK(unpacked(onnx_tensor("w", {2}, kFnuz, proto_bytes(kInt32Data, packed({0x80, 1})))) == numbers({-128, 1}));
   refused(onnx_tensor("w", {4}, kInt4, proto_bytes(kInt32Data, packed({1, 2, 3, 4}))), "another number of them");
   refused(onnx_tensor("w", {2}, kUint4, proto_bytes(kInt32Data, packed({256}))), "the number 256, which that type");
-  const auto file = model_of(onnx_tensor("w", {64, 96}, kUint4, proto_bytes(kInt32Data, packed(std::vector<int64_t>(3072, 0x5A)))));
+  const auto file =
+      model_of(onnx_tensor("w", {64, 96}, kUint4, proto_bytes(kInt32Data, packed(std::vector<int64_t>(3072, 0x5A)))));
   const TensorSummary summary = summarize(parsed(file)[0]);
   CHECK(summary.stored_bytes == 3072);
   CHECK(summary.elements == 6144);
@@ -168,7 +169,8 @@ TEST_CASE("constants of a model's functions are tensors, too") {
   const std::string node = onnx_node("c", tensor);
   ProtobufReader reader(std::as_bytes(std::span(node)));
   const std::span<const std::byte> inner = reader.next()->run;
-  const std::string function = proto_bytes(1, "f") + proto_bytes(7, {reinterpret_cast<const char*>(inner.data()), inner.size()});
+  const std::string function =
+      proto_bytes(1, "f") + proto_bytes(7, {reinterpret_cast<const char*>(inner.data()), inner.size()});
   const auto file = to_bytes(onnx_model("") + proto_bytes(25, function));
   const auto tensors = parsed(file);
   REQUIRE(tensors.size() == 1);
@@ -187,8 +189,9 @@ TEST_CASE("tensors in other files of the model's folder are read, and no others"
     const auto entry = [](const std::string& key, const std::string& value) {
       return value.empty() ? "" : proto_bytes(13, proto_bytes(1, key) + proto_bytes(2, value));
     };
-    return model_of(onnx_tensor("w", {4}, kInt8, entry("location", location) + entry("offset", offset) +
-                                                     entry("length", length) + proto_number(14, 1)));
+    return model_of(onnx_tensor(
+        "w", {4}, kInt8,
+        entry("location", location) + entry("offset", offset) + entry("length", length) + proto_number(14, 1)));
   };
   const auto read = [&](const std::vector<std::byte>& model) {
     std::vector<FileBytes> files;

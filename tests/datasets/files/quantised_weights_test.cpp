@@ -101,9 +101,9 @@ TEST_CASE("GPTQ's words are codes of outputs by inputs, of 2, 3, 4 and 8 bits") 
     for (size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<int>(i * 7 % 251) & ((1 << bits) - 1);
     std::string data(kInputs * kOutputs * static_cast<size_t>(bits) / 8, '\0');
     for (size_t o = 0; o < kOutputs; ++o) {
-      const std::string column =
-          words_of({expected.begin() + static_cast<long>(o) * kInputs, expected.begin() + static_cast<long>(o + 1) * kInputs},
-                   bits);
+      const std::string column = words_of(
+          {expected.begin() + static_cast<long>(o) * kInputs, expected.begin() + static_cast<long>(o + 1) * kInputs},
+          bits);
       for (size_t word = 0; word < column.size() / 4; ++word)
         data.replace((word * kOutputs + o) * 4, 4, column.substr(word * 4, 4));
     }
@@ -160,11 +160,11 @@ TEST_CASE("words of compressed-tensors have the shape that stands beside them") 
 TEST_CASE("bitsandbytes' codes of four bits have the shape of their state") {
   const std::string state = R"({"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [4, 16]})";
   const std::string weight = kQ + "weight";
-  const Checkpoint checkpoint({{weight, "U8", "[32, 1]", "\x1F" + zeros(31)},
-                               {weight + ".absmax", "U8", "[1]", zeros(1)},
-                               {weight + ".quant_map", "F32", "[16]", zeros(64)},
-                               {weight + ".quant_state.bitsandbytes__nf4", "U8", "[" + std::to_string(state.size()) + "]",
-                                state}});
+  const Checkpoint checkpoint(
+      {{weight, "U8", "[32, 1]", "\x1F" + zeros(31)},
+       {weight + ".absmax", "U8", "[1]", zeros(1)},
+       {weight + ".quant_map", "F32", "[16]", zeros(64)},
+       {weight + ".quant_state.bitsandbytes__nf4", "U8", "[" + std::to_string(state.size()) + "]", state}});
   CHECK(checkpoint.find(weight).dtype == "NF4");
   CHECK(elements_of(checkpoint.find(weight))[0] == 1);  // the high half comes first
   CHECK(elements_of(checkpoint.find(weight))[1] == 15);
@@ -229,10 +229,11 @@ TEST_CASE("blocks of MXFP4 and NVFP4 in GGUF have the numbers that ggml gives th
   constexpr int kTwice[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
   std::string codes;
   for (int byte = 0; byte < 16; ++byte) codes += static_cast<char>(byte * 31 & 255);
-  const std::string mx = "\x80" + codes;                          // 2^1 * 0.5
-  const std::string nv = "\x38\x40\x30\x38" + codes + codes;      // 1, 2, 0.5 and 1, halved
+  const std::string mx = "\x80" + codes;                      // 2^1 * 0.5
+  const std::string nv = "\x38\x40\x30\x38" + codes + codes;  // 1, 2, 0.5 and 1, halved
   const TemporaryFile file(to_bytes(GgufFile{
-      {{"blk.0.ffn_up.weight", {32, 1}, kMxfp4, mx}, {"blk.0.ffn_down.weight", {64, 1}, kNvfp4, nv}}, {}}.bytes()));
+      {{"blk.0.ffn_up.weight", {32, 1}, kMxfp4, mx}, {"blk.0.ffn_down.weight", {64, 1}, kNvfp4, nv}},
+      {}}.bytes()));
   SourceRequest request;
   request.texts["file"] = file.path();
   const Dataset dataset = load("weights", request);
@@ -247,8 +248,7 @@ TEST_CASE("blocks of MXFP4 and NVFP4 in GGUF have the numbers that ggml gives th
   row.resize(64);
   read_row(dataset.layers[1].view(), dataset.scales[1], 0, row);
   constexpr double kHalved[] = {0.5, 1, 0.25, 0.5};
-  for (size_t j = 0; j < 64; ++j)
-    CHECK(row[j] == twice((j / 16 * 8 + j % 8) % 16, j % 16 >= 8) * kHalved[j / 16]);
+  for (size_t j = 0; j < 64; ++j) CHECK(row[j] == twice((j / 16 * 8 + j % 8) % 16, j % 16 >= 8) * kHalved[j / 16]);
 
   const std::vector<TensorSummary> tensors = inspect_file(file.path());
   CHECK(tensors[0].entropy_bits.value() > 3);

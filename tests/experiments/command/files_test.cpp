@@ -35,7 +35,8 @@ std::string varied(size_t bytes) {
 std::vector<std::string> outcomes(const fs::path& records) {
   std::vector<std::string> out;
   for (const ecmv::reports::CaseRecord& record : ecmv::reports::read_records(records).cases)
-    out.push_back(record.codec.id + " " + record.data.type + " " + std::string(ecmv::reports::to_string(record.status)));
+    out.push_back(record.codec.id + " " + record.data.type + " " +
+                  std::string(ecmv::reports::to_string(record.status)));
   std::ranges::sort(out);
   return out;
 }
@@ -72,7 +73,7 @@ TEST_CASE("a file of several types runs by type where a codec does not take all,
   write(ecmv.folder / "odd.safetensors",
         safetensors_file({{"q", "I8", "[32, 64]", varied(2048)}, {"new", "F3_NEW", "[3, 3]", varied(5)}}));
   REQUIRE(ecmv(sizes_of("odd.safetensors", {"raw_int8"})) == 0);
-  CHECK_THAT(ecmv.err, ContainsSubstring("Left out: 1 tensor of other types, 5 bytes, such as \"new\" of F3_NEW"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("A run leaves out other types: 1 tensor, 5 bytes, such as \"new\" of F3_NEW"));
 }
 
 TEST_CASE("cases of a file compare wherever it lies, and only with the same content") {
@@ -107,7 +108,12 @@ TEST_CASE("control characters of names in files, keys of configs and paths do no
   };
   REQUIRE(ecmv({"inspect", "w.safetensors", "--all"}) == 0);
   CHECK(harmless(ecmv.out));
-  CHECK_THAT(ecmv.out, ContainsSubstring("q\\x1b[31m\\x07\\x9b1m\\x0anext"));
+  CHECK_THAT(ecmv.out, ContainsSubstring("q\\u001b[31m\\u0007\\u009b1m\\u000anext"));
+  const std::string path = "del\x7F.safetensors";
+  fs::copy_file(ecmv.folder / "w.safetensors", ecmv.folder / path);
+  REQUIRE(ecmv({"inspect", path, "--json"}) == 0);
+  CHECK(harmless(ecmv.out));
+  CHECK(nlohmann::json::parse(ecmv.out).contains(path));  // still JSON, of this name
   std::string cut = safetensors_file({{evil, "I8", "[2, 3]", "abcd"}});
   write(ecmv.folder / "bad.safetensors", cut);
   CHECK(ecmv({"inspect", "bad.safetensors"}) == 2);
@@ -115,13 +121,15 @@ TEST_CASE("control characters of names in files, keys of configs and paths do no
   write(ecmv.folder / "c.yaml", "schema: 1\nname: x\n\"a\\e[31mb\": 1\nexperiments: []\n");
   CHECK(ecmv({"run", "c.yaml"}) == 2);
   CHECK(harmless(ecmv.err));
-  CHECK_THAT(ecmv.err, ContainsSubstring("a\\x1b[31mb"));
-  for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"inspect", "gone\x1b[31m"}, {"report", "gone\x1b[31m"}, {"run", "gone\x1b[31m\x7f"},
-        {"verb\x1b[31m"}, {"run", "--codec", "raw\x1b[31m"}}) {
+  CHECK_THAT(ecmv.err, ContainsSubstring("a\\u001b[31mb"));
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"inspect", "gone\x1b[31m"},
+                                                    {"report", "gone\x1b[31m"},
+                                                    {"run", "gone\x1b[31m\x7f"},
+                                                    {"verb\x1b[31m"},
+                                                    {"run", "--codec", "raw\x1b[31m"}}) {
     CHECK(ecmv(arguments) != 0);
     CHECK(harmless(ecmv.err));
-    CHECK_THAT(ecmv.err, ContainsSubstring("\\x1b[31m"));
+    CHECK_THAT(ecmv.err, ContainsSubstring("\\u001b[31m"));
   }
 }
 
