@@ -49,6 +49,12 @@ struct SettingInfo {
   std::vector<Companion> brings = {};
 };
 
+// A setting that a codec no longer has. Configs may still give the value that is left, if any; others are refused with
+// the reason, a sentence.
+struct FormerSetting {
+  std::string_view name, value_left, reason;
+};
+
 // The three common kinds: an integer from min to max, an integer from a list, and a text from a list.
 inline SettingInfo number_setting(std::string_view name, std::string_view unit, std::string_view help,
                                   int64_t default_value, int64_t min, int64_t max) {
@@ -105,6 +111,7 @@ struct Codec {
   bool lossless = true;         // with every setting; otherwise error_bound gives the bound
   bool portable_bytes = true;   // false: a library's version decides what encode() writes, so it is not frozen
   std::vector<SettingInfo> settings = {};
+  std::vector<FormerSetting> former_settings = {};
 
   // Optional, for codecs that look for a library or device at run time: why they cannot work here, as a sentence; "" if
   // they can. Such codecs have no golden streams, because these could not be decoded everywhere.

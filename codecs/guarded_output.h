@@ -23,10 +23,6 @@ class GuardedOutput {
     return std::any_of(memory_.begin(), memory_.begin() + kGuardBytes, changed) ||
            std::any_of(end, memory_.end(), changed);
   }
-  void repair() {
-    std::fill_n(memory_.begin(), kGuardBytes, kGuard);
-    std::fill_n(memory_.end() - kGuardBytes, kGuardBytes, kGuard);
-  }
   // The elements without their zones. Ends the object's use.
   std::vector<std::byte> take() {
     std::copy_n(memory_.begin() + kGuardBytes, bytes_, memory_.begin());

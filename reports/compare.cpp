@@ -143,7 +143,7 @@ Comparison compare_cases(const CaseRecord& base, const CaseRecord& other, const 
     return row;
   }
   if (base.time.elements != other.time.elements || base.time.cache != other.time.cache) {
-    row.note = "not comparable: different elements in a pass or another cache class";
+    row.note = "not comparable: different elements or cache class";
     return row;
   }
   if (base.time.samples_s.empty() || other.time.samples_s.empty()) {
@@ -184,7 +184,7 @@ ComparisonResult compare(const RecordSet& base, const RecordSet& other, const Co
     result.rows.push_back(compare_cases(*record, *found->second, options));
   }
   if (!any_pair) {
-    throw ReportError(fmt::format("nothing was compared: of {} and {} cases none is in both records", base_last.size(),
+    throw ReportError(fmt::format("nothing to compare: none of {} and {} cases is in both records", base_last.size(),
                                   other_last.size()));
   }
   for (const auto& [key, record] : other_last) {
@@ -224,14 +224,14 @@ ComparisonResult compare_with_baseline(const RecordSet& records, const std::stri
     result.rows.push_back(std::move(row));
   }
   if (!any_baseline)
-    throw ReportError(fmt::format("no case is of the codec {}; the codecs of these records are {}", baseline_codecs,
-                                  fmt::join(codecs, ", ")));
+    throw ReportError(
+        fmt::format("no case has the codec {}; the records have {}", baseline_codecs, fmt::join(codecs, ", ")));
   const auto pairs_end = std::stable_partition(result.rows.begin(), result.rows.end(),
                                                [](const Comparison& row) { return row.base != nullptr; });
   if (pairs_end == result.rows.begin())
-    throw ReportError(fmt::format(
-        "nothing was compared: of {} cases of other codecs none is ok and has a case of {} to compare it with",
-        result.rows.size(), baseline_codecs));
+    throw ReportError(
+        fmt::format("nothing to compare: none of {} cases of other codecs is ok and has a case of {} beside it",
+                    result.rows.size(), baseline_codecs));
   return result;
 }
 
@@ -261,7 +261,7 @@ std::string to_string(const ComparisonSummary& summary) {
   }
   std::string text = fmt::format("{} case{}: {}", cases, cases == 1 ? "" : "s", list);
   if (summary.ratios > 0)
-    text += fmt::format("; speed {} × in the geometric mean of {} ratio{}", fixed_text(summary.mean_ratio, 3),
+    text += fmt::format("; geometric mean of {1} speed ratio{2}: {0} ×", fixed_text(summary.mean_ratio, 3),
                         summary.ratios, summary.ratios == 1 ? "" : "s");
   return text;
 }
@@ -275,7 +275,7 @@ Table comparison_table(const ComparisonResult& result, bool all) {
   const bool within_one = !result.baseline_codecs.empty();
   Table table{"comparison",
               within_one ? fmt::format("Comparison with {}", result.baseline_codecs) : "Comparison, base against new",
-              "The speed ratio is new over base, with the interval that the samples allow.",
+              "The speed ratio is new over base, with its confidence interval.",
               {},
               {}};
   if (within_one)

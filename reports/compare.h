@@ -73,7 +73,7 @@ struct ComparisonSummary {
   double mean_ratio = kUnknown;                         // their geometric mean
 };
 ComparisonSummary summary_of(const ComparisonResult& result);
-// "20 cases: 1 SLOWER, 19 SAME; speed 0.998 × in the geometric mean of 20 ratios".
+// "20 cases: 1 SLOWER, 19 SAME; geometric mean of 20 speed ratios: 0.998 ×".
 std::string to_string(const ComparisonSummary& summary);
 
 // Whether rows are shown only with `all`: cases that say nothing of a change (in one set only, ok in neither).

@@ -100,7 +100,7 @@ std::string field_text(const CaseRecord& record, std::string_view field) {
   }
   if (const Field* known = find_field(field)) return known->text(record);
   throw ReportError(
-      fmt::format("\"{}\" is no field of a case; the fields are {}", field, fmt::join(field_names(), ", ")));
+      fmt::format("a case has no field \"{}\"; the fields are {}", field, fmt::join(field_names(), ", ")));
 }
 
 double field_number(const CaseRecord& record, std::string_view field) {

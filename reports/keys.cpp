@@ -5,6 +5,7 @@
 
 #include <cctype>
 #include <cmath>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -114,10 +115,7 @@ CaseKeys::CaseKeys(const RecordSet& records) {
       keys_[record] = base;  // this case has no values to name
       continue;
     }
-    if (!cases_.contains(base))
-      fastest_.insert(record);
-    else
-      key = joined({base, kernel_part(r)}, '/');
+    if (cases_.contains(base)) key = joined({base, kernel_part(r)}, '/');
     const std::string wanted = key;
     for (int copy = 2; cases_.contains(key); ++copy) key = fmt::format("{}.{}", wanted, copy);
     cases_[key] = record;

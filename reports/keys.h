@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 
 #include "reports/record.h"
@@ -24,12 +23,10 @@ class CaseKeys {
   const std::string& of(const CaseRecord& record) const { return keys_.at(&record); }
   // The ok case with that key, or nullptr.
   const CaseRecord* find(const std::string& key) const;
-  bool is_fastest(const CaseRecord& record) const { return fastest_.contains(&record); }
 
  private:
   std::map<const CaseRecord*, std::string> keys_;
   std::map<std::string, const CaseRecord*> cases_;
-  std::set<const CaseRecord*> fastest_;
 };
 
 }  // namespace ecmv::reports

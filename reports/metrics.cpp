@@ -72,93 +72,86 @@ double clock_hz(const CaseRecord& r) {
 
 constexpr std::array kMetrics = {
     Metric{"elements_per_s", "elements/s", "1/s", Better::higher, "elements / median pass time",
-           "The headline: matrix elements decoded (and, in a product, multiplied and added) a second.", elements_per_s},
+           "Matrix elements a second, decoded and, in a product, multiplied and added.", elements_per_s},
     Metric{"elements_per_s_p10", "elements/s, slow end", "1/s", Better::higher,
-           "elements / 90th percentile of the pass time",
-           "The spread's lower end: nine passes in ten were at least this fast.",
+           "elements / 90th percentile of the pass time", "Nine passes in ten were at least this fast.",
            [](const CaseRecord& r, const Context&) {
              return per_second(r, static_cast<double>(r.time.elements), r.time.p90_s);
            }},
     Metric{"elements_per_s_p90", "elements/s, fast end", "1/s", Better::higher,
-           "elements / 10th percentile of the pass time",
-           "The spread's upper end: one pass in ten was at least this fast.",
+           "elements / 10th percentile of the pass time", "One pass in ten was at least this fast.",
            [](const CaseRecord& r, const Context&) {
              return per_second(r, static_cast<double>(r.time.elements), r.time.p10_s);
            }},
     Metric{"macs_per_s", "MAC/s", "1/s", Better::higher, "elements * batch / median pass time",
            "Products: multiply-accumulates a second, every token counted. For one token, the elements/s.", macs_per_s},
-    Metric{
-        "tokens_per_s", "tokens/s", "1/s", Better::higher, "batch / median pass time",
-        "Products: tokens a second through this stack of layers. A batch reads the weights once for all of its tokens.",
-        [](const CaseRecord& r, const Context&) {
-          return is_product(r) ? per_second(r, static_cast<double>(r.kernel.batch), r.time.median_s) : kUnknown;
-        }},
+    Metric{"tokens_per_s", "tokens/s", "1/s", Better::higher, "batch / median pass time",
+           "Products: tokens a second through all layers. A batch reads the weights once.",
+           [](const CaseRecord& r, const Context&) {
+             return is_product(r) ? per_second(r, static_cast<double>(r.kernel.batch), r.time.median_s) : kUnknown;
+           }},
     Metric{"us_per_pass", "µs a pass", "µs", Better::lower, "1e6 * median pass time",
-           "All layers once, for all tokens of a batch: of decoding steps the time of a step.",
+           "Time of all layers for a batch; for op step, the time of a decoding step.",
            [](const CaseRecord& r, const Context&) { return is_timed(r) ? 1e6 * r.time.median_s : kUnknown; }},
     Metric{"weight_bytes_per_token", "weight bytes/token", "B", Better::lower, "stored bytes / batch",
-           "Products: the share of one token in what is read of the weights.",
+           "Products: weight bytes read for each token.",
            [](const CaseRecord& r, const Context&) {
              return is_product(r) && r.size.stored_bytes > 0
                         ? static_cast<double>(r.size.stored_bytes) / static_cast<double>(r.kernel.batch)
                         : kUnknown;
            }},
     Metric{"ns_per_element", "ns/element", "ns", Better::lower, "1e9 * median pass time / elements",
-           "Time of one element, all threads together.",
+           "Time of an element with all threads.",
            [](const CaseRecord& r, const Context& c) { return 1e9 / elements_per_s(r, c); }},
     Metric{"stored_bytes_per_s", "stored bytes/s", "B/s", Better::higher, "stored bytes / median pass time",
-           "What memory saw: compressed bytes read a second. Not the headline: a worse code reads more.",
-           stored_bytes_per_s},
+           "Compressed bytes read a second. A worse code reads more.", stored_bytes_per_s},
     Metric{"bits_per_element", "stored bits/element", "bit", Better::lower, "8 * stored bytes / elements",
-           "Everything a kernel may read is counted: payload, tables, indices, scales, padding.", bits_per_element},
+           "Counts everything a kernel may read: payload, tables, indices, scales, padding.", bits_per_element},
     Metric{"payload_bits_per_element", "payload bits/element", "bit", Better::lower, "8 * payload bytes / elements",
-           "The share of the coded symbols.",
+           "Coded symbols.",
            [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.payload_bytes)); }},
     Metric{"table_bits_per_element", "table bits/element", "bit", Better::lower, "8 * table bytes / elements",
-           "The share of code and probability tables.",
+           "Code and probability tables.",
            [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.table_bytes)); }},
     Metric{"index_bits_per_element", "index bits/element", "bit", Better::lower, "8 * index bytes / elements",
-           "The share of offsets that let rows or blocks be decoded independently.",
+           "Offsets for decoding rows or blocks independently.",
            [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.index_bytes)); }},
     Metric{"scale_bits_per_element", "scale bits/element", "bit", Better::lower, "8 * scale bytes / elements",
-           "The share of the scales: a codec's own, and those that quantised data have beside every codec.",
+           "Scales: the codec's own and those of the quantised data.",
            [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.scale_bytes)); }},
-    Metric{
-        "padding_bits_per_element", "of which padding", "bit", Better::lower, "padding bits / elements",
-        "Filler that carries nothing: alignment, bytes past the end, lanes and tiles filled up. Already contained in "
-        "the four roles.",
-        [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.padding_bits) / 8.0); }},
+    Metric{"padding_bits_per_element", "included padding", "bit", Better::lower, "padding bits / elements",
+           "Filler: alignment, bytes past the end, lanes and tiles filled up. The four roles include it.",
+           [](const CaseRecord& r, const Context&) { return bits(r, static_cast<double>(r.size.padding_bits) / 8.0); }},
     Metric{"entropy_bits_per_element", "entropy", "bit", Better::neither, "-sum p log2 p of the elements' histogram",
-           "The least that a code with one model of single elements for each matrix takes, tables not counted. "
-           "Codes with more models (of rows, blocks, contexts) or other symbols can take less.",
+           "Lower bound of a code with one model of single elements for each matrix, without tables. Codes with more "
+           "models (rows, blocks, contexts) or other symbols can take less.",
            [](const CaseRecord& r, const Context&) { return r.size.entropy_bits_per_element; }},
     Metric{"excess_over_entropy_percent", "excess over entropy", "%", Better::lower,
            "100 * (stored bits per element / entropy - 1)",
-           "What the format costs above the entropy, everything counted. Codecs that lose something have none.",
+           "Cost of the format above the entropy. Only for lossless codecs.",
            [](const CaseRecord& r, const Context& c) {
              const double entropy = r.size.entropy_bits_per_element;
              return entropy > 0 && is_exact(r) ? 100.0 * (bits_per_element(r, c) / entropy - 1.0) : kUnknown;
            }},
     Metric{"ideal_bits_per_element", "ideal code", "bit", Better::neither,
            "sum of the codec's own symbols' -p log2 p and raw bits / elements",
-           "What an ideal entropy coder would store for the symbols that the codec makes of the elements, tables "
-           "and indices not counted. Below it only another choice of symbols helps.",
+           "Size of an ideal entropy coder for the codec's symbols, without tables and indices. Only other symbols can "
+           "take less.",
            [](const CaseRecord& r, const Context&) { return r.size.ideal_bits_per_element; }},
     Metric{
         "excess_over_ideal_bits", "above the ideal code", "bit", Better::lower,
         "stored bits per element - ideal bits per element",
-        "What coder, tables, indices and padding cost above an ideal entropy coder for the same symbols.",
+        "Cost of coder, tables, indices and padding above an ideal entropy coder for the same symbols.",
         [](const CaseRecord& r, const Context& c) { return bits_per_element(r, c) - r.size.ideal_bits_per_element; }},
     Metric{"compression_ratio", "ratio", "", Better::higher, "bits of the element type / stored bits per element",
-           "How many times smaller than the plain elements.",
+           "Size of the plain elements over the stored size.",
            [](const CaseRecord& r, const Context& c) { return type_bits(r.data.type) / bits_per_element(r, c); }},
-    Metric{
-        "snr_db", "signal to noise", "dB", Better::higher, "10 log10(sum of squared weights / sum of squared errors)",
-        "Quantised data and lossy codecs: how near the numbers are to the source's floats, all layers together. Codecs "
-        "without loss on data that were not quantised have none.",
-        [](const CaseRecord& r, const Context&) { return r.distortion.snr_db; }},
+    Metric{"snr_db", "signal to noise", "dB", Better::higher,
+           "10 log10(sum of squared weights / sum of squared errors)",
+           "Quantised data and lossy codecs: signal to noise against the source's floats, over all layers.",
+           [](const CaseRecord& r, const Context&) { return r.distortion.snr_db; }},
     Metric{"largest_error", "largest error", "", Better::lower, "max |number - weight|",
-           "Quantised data and lossy codecs: the largest distance of a number from the source's float, in its unit.",
+           "Quantised data and lossy codecs: the largest error against the source's floats.",
            [](const CaseRecord& r, const Context&) { return r.distortion.largest_error; }},
     Metric{"speedup_vs_raw", "speed-up over raw", "", Better::higher, "elements/s / elements/s of the baseline",
            "Against the fastest uncompressed case of the same run, data, backend, op, thread count and cache "
@@ -167,61 +160,53 @@ constexpr std::array kMetrics = {
              return c.baseline ? elements_per_s(r, c) / elements_per_s(*c.baseline, c) : kUnknown;
            }},
     Metric{"roof_speedup", "roof of the speed-up", "", Better::higher,
-           "bits of the element type / stored bits per element",
-           "The speed-up over raw when reading memory is the only cost of both.",
+           "bits of the element type / stored bits per element", "Speed-up over raw if both only read memory.",
            [](const CaseRecord& r, const Context& c) { return type_bits(r.data.type) / bits_per_element(r, c); }},
     Metric{"bandwidth_fraction", "of read bandwidth", "", Better::higher, "stored bytes/s / measured read bandwidth",
-           "How close the kernel comes to the memory roof, for streamed cases. Well below 1: limited by "
-           "computing.",
+           "Streamed cases: share of the memory roof. Well below 1, computation limits.",
            [](const CaseRecord& r, const Context& c) {
              return c.bandwidth ? stored_bytes_per_s(r, c) / c.bandwidth->read_bytes_per_s : kUnknown;
            }},
     Metric{"roof_elements_per_s", "memory roof", "1/s", Better::higher,
-           "8 * measured read bandwidth / stored bits per element",
-           "The elements/s that the measured read bandwidth would allow at this size.", roof_elements_per_s},
+           "8 * measured read bandwidth / stored bits per element", "Elements/s at the measured read bandwidth.",
+           roof_elements_per_s},
     Metric{"predicted_s", "predicted pass time", "s", Better::lower, "stored bytes / measured read bandwidth",
-           "The time of a pass that nothing limits but memory, for streamed cases.", predicted_s},
+           "Streamed cases: time of a pass that only memory limits.", predicted_s},
     Metric{"measured_over_predicted", "measured / predicted", "", Better::lower,
            "median pass time * measured read bandwidth / stored bytes",
-           "How many times longer a pass takes than reading its bytes. Well above 1: limited by computing.",
+           "Time of a pass over the time of reading its bytes. Well above 1, computation limits.",
            [](const CaseRecord& r, const Context& c) {
              return is_timed(r) ? r.time.median_s / predicted_s(r, c) : kUnknown;
            }},
-    Metric{"break_even_bandwidth_bytes_per_s", "break-even bandwidth", "B/s", Better::higher,
-           "elements/s * 1 byte, of one-byte elements stored in less than 8 bits",
-           "An ideal int8 product that is limited by memory alone reads one byte an element, so at bandwidth "
-           "B it does B "
-           "elements a second. This kernel was measured at r elements/s: it overtakes that product on memory "
-           "slower "
-           "than r bytes/s (for the same cores), and loses on faster memory. A kernel that was itself "
-           "limited by "
-           "memory here has its true break-even above this number.",
-           [](const CaseRecord& r, const Context& c) {
-             return bits_per_element(r, c) < 8.0 && type_bits(r.data.type) == 8 ? elements_per_s(r, c) : kUnknown;
-           }},
-    Metric{"elements_per_clock_and_unit", "elements a clock and compute unit", "", Better::higher,
-           "elements/s / (clock * compute units)",
-           "GPUs: what one streaming multiprocessor or compute unit decodes (and multiplies) in one clock, "
-           "whatever memory it "
-           "is fed by; it carries over to other devices of the architecture. The clock is the one measured "
-           "right after the "
-           "case's batch, where the device tells it, else the highest it may reach.",
-           [](const CaseRecord& r, const Context& c) {
-             return r.kernel.compute_units > 0
-                        ? elements_per_s(r, c) / (clock_hz(r) * static_cast<double>(r.kernel.compute_units))
-                        : kUnknown;
-           }},
+    Metric{
+        "break_even_bandwidth_bytes_per_s", "break-even bandwidth", "B/s", Better::higher,
+        "elements/s * 1 byte, of one-byte elements stored in less than 8 bits",
+        "An ideal int8 product reads one byte an element, so at bandwidth B it does B elements a second. A kernel "
+        "with r elements/s wins on memory slower than r bytes/s (with the same cores). If memory limited the kernel, "
+        "its break-even is higher.",
+        [](const CaseRecord& r, const Context& c) {
+          return bits_per_element(r, c) < 8.0 && type_bits(r.data.type) == 8 ? elements_per_s(r, c) : kUnknown;
+        }},
+    Metric{
+        "elements_per_clock_and_unit", "elements a clock and compute unit", "", Better::higher,
+        "elements/s / (clock * compute units)",
+        "GPUs: elements that a multiprocessor or compute unit decodes (and multiplies) in a clock; it carries over to "
+        "other devices of the architecture. The clock is the one measured after the case's batch, else the highest.",
+        [](const CaseRecord& r, const Context& c) {
+          return r.kernel.compute_units > 0
+                     ? elements_per_s(r, c) / (clock_hz(r) * static_cast<double>(r.kernel.compute_units))
+                     : kUnknown;
+        }},
     Metric{"exchange_share", "exchange share", "", Better::lower, "median exchange alone / median pass time",
-           "Products of several ranks: the part of a pass that the exchange of vectors takes, measured by itself.",
+           "Products of several ranks: share of a pass for exchanging vectors, measured alone.",
            [](const CaseRecord& r, const Context&) {
              return is_timed(r) && r.ranks.count > 1 ? median(r.ranks.exchange_samples_s) / r.time.median_s : kUnknown;
            }},
-    Metric{
-        "product_alone_s", "product alone", "s", Better::lower, "median product alone",
-        "Products of several ranks: a pass without the exchange of vectors, measured by itself, on the slowest rank.",
-        [](const CaseRecord& r, const Context&) {
-          return is_timed(r) && r.ranks.count > 1 ? median(r.ranks.product_samples_s) : kUnknown;
-        }},
+    Metric{"product_alone_s", "product alone", "s", Better::lower, "median product alone",
+           "Products of several ranks: a pass without the exchange, on the slowest rank.",
+           [](const CaseRecord& r, const Context&) {
+             return is_timed(r) && r.ranks.count > 1 ? median(r.ranks.product_samples_s) : kUnknown;
+           }},
 };
 
 // Whether a baseline codec's case can serve for comparison, and which of two serves better. Sizes have no time, so the
@@ -303,13 +288,13 @@ Context Contexts::find(const CaseRecord& record) const {
     if (const auto same_cache = best.find(record.time.cache); same_cache != best.end())
       context.baseline = same_cache->second;
     else if (!best.empty())
-      context.why_no_baseline = fmt::format("{} has another cache class here than this case ({})", baseline_codecs_,
+      context.why_no_baseline = fmt::format("{} has another cache class than this case ({})", baseline_codecs_,
                                             record.time.cache.empty() ? "none" : record.time.cache);
     else if (failed)
       context.why_no_baseline = fmt::format("{} was not ok here", baseline_codecs_);
   } else {
     context.why_no_baseline =
-        fmt::format("{} was not run with this data, backend, op and thread count", baseline_codecs_);
+        fmt::format("{} did not run with this data, backend, op and thread count", baseline_codecs_);
   }
   return context;
 }
@@ -357,11 +342,10 @@ std::vector<std::string> contradictions(const RecordSet& records) {
     }
     if (r.status != Status::ok) continue;
     if (stores_below_entropy(r))
-      found.push_back(
-          fmt::format("{}: stores {:.4f} bits an element, less than the entropy of independent elements "
-                      "({:.4f}): either the elements depend on each other and the codec uses it, or it "
-                      "keeps data where nobody counts them",
-                      name, r.size.bits_per_element, r.size.entropy_bits_per_element));
+      found.push_back(fmt::format(
+          "{}: stores {:.4f} bits an element, below the entropy of independent elements ({:.4f}): the elements "
+          "are dependent and the codec uses it, or some stored data is not counted",
+          name, r.size.bits_per_element, r.size.entropy_bits_per_element));
     if (r.kernel.op == "size") {
       if (r.check.decode.empty()) found.push_back(fmt::format("{}: the status is ok, but nothing was checked", name));
       continue;

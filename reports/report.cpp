@@ -119,10 +119,9 @@ std::vector<std::pair<Status, std::int64_t>> count_statuses(const RecordSet& rec
 namespace {
 
 void expect_cases(const RecordSet& records) {
-  if (records.cases.empty())
-    throw ReportError("there is no case in these records: nothing was measured, so there is nothing to report");
+  if (records.cases.empty()) throw ReportError("the records hold no case, so there is nothing to report");
   if (records.cases.size() > kMostCases)
-    throw ReportError(fmt::format("these records have {} cases, and a report has room for {}: give fewer files",
+    throw ReportError(fmt::format("the records have {} cases, a report at most {}: give fewer files",
                                   records.cases.size(), kMostCases));
 }
 
@@ -142,8 +141,7 @@ std::vector<std::string> warnings_of(const RecordSet& records, std::int64_t supe
                     disturbers.text(), disturbed, records.cases.size()));
   warnings.insert(warnings.end(), records.notes.begin(), records.notes.end());
   if (superseded > 0)
-    warnings.push_back(
-        fmt::format("{} earlier records are left out because the same case was ok when tried again", superseded));
+    warnings.push_back(fmt::format("{} earlier records are left out: the case was ok when repeated", superseded));
   for (const std::string& sentence : contradictions(records)) warnings.push_back(sentence);
   for (const RunRecord& run : records.runs)
     if (run.git_dirty)
@@ -152,13 +150,12 @@ std::vector<std::string> warnings_of(const RecordSet& records, std::int64_t supe
   std::set<std::string> without_provenance;
   for (const CaseRecord& record : records.cases)
     if (!known_runs.contains(record.run) && without_provenance.insert(record.run).second)
-      warnings.push_back(
-          fmt::format("there is no run record for the cases of run \"{}\": machine and build are unknown", record.run));
+      warnings.push_back(fmt::format("run \"{}\" has no run record: machine and build are unknown", record.run));
   constexpr std::size_t kShown = 100;
   if (warnings.size() > kShown) {
     const std::size_t more = warnings.size() - kShown;
     warnings.resize(kShown);
-    warnings.push_back(fmt::format("{} more sentences like these are not shown", more));
+    warnings.push_back(fmt::format("{} more warnings are not shown", more));
   }
   return warnings;
 }
@@ -181,8 +178,8 @@ ReportTables tables_of(const RecordSet& records, const Contexts& contexts) {
                       results_tables(records, contexts),
                       block_tables(records),
                       filled({library_table(records)})};
-  for (Table& table : filled({steps_table(records), strong_scaling_table(records, contexts),
-                              weak_scaling_table(records), scaling_model_table(records, contexts)}))
+  for (Table& table :
+       filled({steps_table(records), strong_scaling_table(records, contexts), weak_scaling_table(records)}))
     tables.more.push_back(std::move(table));
   tables.more.push_back(coverage_table(records));
   if (!records.bandwidths.empty()) tables.more.push_back(bandwidth_table(records));

@@ -161,13 +161,4 @@ ECMV_GPU_DEVICE int leading_zeros(uint32_t bits) {
 #endif
 }
 
-// Bits 32 to 63 of the product.
-ECMV_GPU_DEVICE uint32_t multiply_high(uint32_t a, uint32_t b) {
-#if defined(__HIP_DEVICE_COMPILE__) || defined(__CUDA_ARCH__)
-  return __umulhi(a, b);
-#else
-  return static_cast<uint32_t>(uint64_t{a} * b >> 32);
-#endif
-}
-
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

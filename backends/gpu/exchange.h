@@ -83,15 +83,6 @@ class Exchange {
       pause();
     }
   }
-  // Loads the two words at positions 2 pair and 2 pair + 1 of layer `layer` as they are now, at once; and tells later
-  // whether both were there.
-  ECMV_GPU_DEVICE uint4 look(int layer, int64_t pair) const {
-    return load_exchanged(cast<const uint4>(buffer(layer)) + pair);
-  }
-  ECMV_GPU_DEVICE bool are_there(int layer, uint4 words) const {
-    const uint32_t epoch = epoch_ + static_cast<uint32_t>(layer);
-    return words.y == epoch && words.w == epoch;
-  }
   // Loads kPairs x 2 words at once: pair i is at the positions 2 (first + i * distance) and the one after it. True if
   // all of them are there. The loads overlap. Pairs from `count` on are not loaded.
   template <int kPairs>

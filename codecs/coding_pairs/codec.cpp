@@ -1,4 +1,4 @@
-// coding_pairs: any kind of number as (code, extra bits). One of seven coders stores the codes, under one model for the
+// coding_pairs: any kind of number as (code, extra bits). One of five coders stores the codes, under one model for the
 // matrix; the coder's (position, state) is saved every so many elements for random access. Encoding takes the pairs
 // from the last to the first.
 #include "codecs/codec.h"
@@ -185,8 +185,8 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
   if (!reader.at_end()) throw MalformedStream("A pair stream does not end with its last element.");
 }
 
-// A pair covers at least one element. Its code takes at most 24 bits (rANS of 64 bits: 16, up to 32 at once), and all
-// extra bits together take no more than the elements. A code's entry in the model takes at most 4 bytes.
+// A pair covers at least one element. Its code takes at most 24 bits, and all extra bits together
+// take no more than the elements. A code's entry in the model takes at most 4 bytes.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const Layout layout = layout_of(shape, settings);
   if (layout.segments == 0) return 0;
@@ -221,7 +221,7 @@ const Codec& codec() {
   static const Codec codec = {
       .summary =
           "numbers as code and raw extra bits: floats, posits, integers, ternary and binary weights, by any "
-          "of seven coders",
+          "of five coders",
       .source = "Liguori 2024, compressed numeric data types; Duda 2013 (ANS)",
       .lossless = false,
       .settings = {{"pairs", "", "what a number's code and extra bits are", std::string("exponent"), 0, 0,

@@ -1,5 +1,5 @@
 // tANS spreads by steps and orders a code's occurrences as in the table. rANS has states of [2^16, 2^32) and puts out
-// 16 bits at a time, or of [2^31, 2^63) and 32. Huffman codes are canonical, at most 24 bits long.
+// 16 bits at a time. Huffman codes are canonical, at most 24 bits long.
 #include "codecs/coding_pairs/coders.h"
 
 #include <array>
@@ -16,9 +16,9 @@ namespace {
 using modelling::BitReader;
 
 constexpr int kMaxLength = 24;
-constexpr std::string_view kNames[] = {"fixed", "huffman", "tans8", "tans12", "tans16", "rans16", "rans64"};
+constexpr std::string_view kNames[] = {"fixed", "huffman", "tans8", "tans16", "rans16"};
 
-int probability_bits(CoderKind kind) { return kind == CoderKind::tans8 ? 8 : kind == CoderKind::tans12 ? 12 : 16; }
+int probability_bits(CoderKind kind) { return kind == CoderKind::tans8 ? 8 : 16; }
 bool is_ans(CoderKind kind) { return kind != CoderKind::fixed && kind != CoderKind::huffman; }
 int fixed_length(size_t codes) { return static_cast<int>(std::bit_width(codes - 1)); }
 
@@ -126,8 +126,7 @@ class Tans final : public Coder {
   std::vector<uint32_t> next_, first_;
 };
 
-// The state is an unsigned integer of [2^kLow, 2^(kLow + kPiece)); frequencies have 16 bits.
-template <class State, int kLow, int kPiece>
+// States are in [2^16, 2^32), frequencies have 16 bits.
 class Rans final : public Coder {
  public:
   explicit Rans(std::span<const uint32_t> frequencies)
@@ -140,32 +139,29 @@ class Rans final : public Coder {
     }
   }
   void encode(uint32_t code, BitStack& bits) override {
-    const State q = q_[code];
-    // The bound q << (kLow + kPiece - 16) can need one bit more than a State has, so the state is shifted instead.
-    if ((state_ >> (kLow + kPiece - 16)) >= q) {
-      bits.push(state_ & ((State{1} << kPiece) - 1), kPiece);
-      state_ >>= kPiece;
+    const uint32_t q = q_[code];
+    if (state_ >> 16 >= q) {  // the bound q << 16 may need 33 bits
+      bits.push(state_ & 0xFFFF, 16);
+      state_ >>= 16;
     }
     state_ = ((state_ / q) << 16) + state_ % q + begin_[code];
   }
   uint32_t decode(BitReader& bits) override {
-    const auto slot = static_cast<uint32_t>(state_ & 0xFFFF);
-    const uint32_t code = code_of_slot_[slot];
-    state_ = State{q_[code]} * (state_ >> 16) + slot - begin_[code];
-    if (state_ < kFirst) state_ = state_ << kPiece | static_cast<State>(bits.read(kPiece));
+    const uint32_t slot = state_ & 0xFFFF, code = code_of_slot_[slot];
+    state_ = q_[code] * (state_ >> 16) + slot - begin_[code];
+    if (state_ < kFirst) state_ = state_ << 16 | static_cast<uint32_t>(bits.read(16));
     return code;
   }
   uint64_t state() const override { return state_; }
   uint64_t first_state() const override { return kFirst; }
   void set_state(uint64_t state) override {
-    if (state < kFirst || state >> (kLow + kPiece - 1) > 1)
-      throw MalformedStream("A saved rANS state is out of its range.");
-    state_ = static_cast<State>(state);
+    if (state < kFirst || state >> 32 != 0) throw MalformedStream("A saved rANS state is out of its range.");
+    state_ = static_cast<uint32_t>(state);
   }
 
  private:
-  static constexpr State kFirst = State{1} << kLow;
-  State state_ = kFirst;
+  static constexpr uint32_t kFirst = 1u << 16;
+  uint32_t state_ = kFirst;
   std::vector<uint32_t> q_, begin_;
   std::vector<uint16_t> code_of_slot_;
 };
@@ -182,9 +178,7 @@ CoderKind coder_kind(std::string_view name) {
 
 int weight_bytes(CoderKind kind) { return kind == CoderKind::fixed ? 0 : kind == CoderKind::huffman ? 1 : 2; }
 
-int state_bytes(CoderKind kind) {
-  return !is_ans(kind) ? 0 : kind == CoderKind::rans64 ? 8 : kind == CoderKind::rans16 ? 4 : 2;
-}
+int state_bytes(CoderKind kind) { return !is_ans(kind) ? 0 : kind == CoderKind::rans16 ? 4 : 2; }
 
 int64_t most_codes(CoderKind kind) { return is_ans(kind) ? int64_t{1} << probability_bits(kind) : 65536; }
 
@@ -225,8 +219,7 @@ std::unique_ptr<Coder> make_coder(CoderKind kind, std::span<const uint32_t> weig
   switch (kind) {
     case CoderKind::fixed: return std::make_unique<Fixed>(weights.size());
     case CoderKind::huffman: return std::make_unique<Huffman>(weights);
-    case CoderKind::rans16: return std::make_unique<Rans<uint32_t, 16, 16>>(weights);
-    case CoderKind::rans64: return std::make_unique<Rans<uint64_t, 31, 32>>(weights);
+    case CoderKind::rans16: return std::make_unique<Rans>(weights);
     default: return make_tans(weights, probability_bits(kind));
   }
 }

@@ -39,7 +39,7 @@ class BitStack {
 };
 
 // What a coder stores for each code: a frequency (ANS), a length (Huffman) or nothing.
-enum class CoderKind { fixed, huffman, tans8, tans12, tans16, rans16, rans64 };
+enum class CoderKind { fixed, huffman, tans8, tans16, rans16 };
 CoderKind coder_kind(std::string_view name);  // throws std::logic_error: names were checked as settings
 std::span<const std::string_view> coder_names();
 int weight_bytes(CoderKind kind);  // of one stored frequency or length
@@ -65,8 +65,7 @@ class Coder {
 };
 std::unique_ptr<Coder> make_coder(CoderKind kind, std::span<const uint32_t> weights);
 
-// tANS has 2^bits states (4 <= bits <= 16); rANS has a state of 16 or 64 bits beyond renormalisation and needs bits =
-// 16. Frequencies add up to 2^bits.
+// tANS with 2^bits states (4 <= bits <= 16). Frequencies add up to 2^bits.
 std::unique_ptr<Coder> make_tans(std::span<const uint32_t> frequencies, int bits);
 
 }  // namespace ecmv::codecs::coding_pairs

@@ -4,9 +4,9 @@
 //
 //   model        table    u32 n; n codes (u16, ascending); n weights: frequencies - 1 (u16, tANS and rANS), lengths
 //                         (u8, Huffman) or none
-//   checkpoints  index    for every segment: bit position in payload (48 bits), the coder's state there (0, 2, 4 or 8
-//                         bytes)
-//   payload      payload  bits, most significant bit first, from the position of segment 0 (fewer than 8 zero bits
+//   checkpoints  index    for every segment: bit position in payload (48 bits), the coder's state there (0, 2 or 4
+//   bytes) payload      payload  bits, most significant bit first, from the position of segment 0 (fewer than 8 zero
+//   bits
 //                         before it) to the last: for every pair what its coder takes (tANS, rANS: after the code,
 //                         which the state tells), then the extra bits
 //

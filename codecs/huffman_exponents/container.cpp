@@ -1,4 +1,4 @@
-// Encoder and bounds-checked reference decoder of `container`; codecs/modelling/lut_code.h makes the code and its
+// Encoder and bounds-checked reference decoder; codecs/modelling/lut_code.h makes the code and its
 // tables. The decoder takes any prefix code that the tables describe, and also what other encoders write at the ends:
 // any bits in the last byte, any gap where no code starts, gaps for all threads of the last block, no position for a
 // last block without codes.
@@ -15,7 +15,7 @@
 #include "codecs/modelling/bytes.h"
 #include "codecs/modelling/lut_code.h"
 
-namespace ecmv::codecs::huffman_exponents::container {
+namespace ecmv::codecs::huffman_exponents {
 namespace {
 
 std::array<uint64_t, kBf16Exponents> count_exponents(const datasets::MatrixView& matrix) {
@@ -51,16 +51,16 @@ void check_splits(std::span<const std::byte> splits, int64_t elements) {
 
 }  // namespace
 
-std::string refuses(datasets::MatrixView matrix) {
+std::string refuses(datasets::MatrixView matrix, const Settings&) {
   if (matrix.type != datasets::ElementType::bf16 && matrix.type != datasets::ElementType::f8_e4m3)
     return "huffman_exponents codes the exponents of bf16 and f8_e4m3 elements, not " +
            std::string(datasets::element_type_name(matrix.type)) + ".";
   if (matrix.shape.elements() > int64_t{UINT32_MAX})
-    return "The layout container stores positions in 32 bits, so a matrix may have 4294967295 elements at most.";
+    return "The container stores positions in 32 bits, so a matrix may have 4294967295 elements at most.";
   const auto counts = count_exponents(matrix);
   for (int exponent = kMaxSymbols; exponent < kBf16Exponents; ++exponent)
     if (counts[static_cast<size_t>(exponent)] > 0)
-      return "The layout container codes exponents below 240 only, since table entries 240 to 255 are pointers, but " +
+      return "The container codes exponents below 240 only, since table entries 240 to 255 are pointers, but " +
              std::to_string(counts[static_cast<size_t>(exponent)]) + " elements have the exponent " +
              std::to_string(exponent) + " (2^113 and more, infinities, NaN).";
   return "";
@@ -158,10 +158,10 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
 
 // Codes cost at most 8 bits an element, for f8 at most 4 1/16: the rarest of 16 exponents shares the first 4 bits of
 // its code with the end symbol.
-int64_t max_stored_bytes(datasets::Shape shape) {
+int64_t max_stored_bytes(datasets::Shape shape, const Settings&) {
   const int64_t bytes = shape.elements(), coded = bytes / 2 + bytes / 64 + 2;
   return coded + kSpareBytes + bytes / 2 + 1 + 4 * (ceil_div(coded, kBlockBytes) + 1) +
          ceil_div(ceil_div(coded, kThreadBytes) * 5, 8) + 1 + (kMaxSubtables + 2) * modelling::kLutRow;
 }
 
-}  // namespace ecmv::codecs::huffman_exponents::container
+}  // namespace ecmv::codecs::huffman_exponents

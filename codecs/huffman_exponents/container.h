@@ -1,6 +1,6 @@
-// The layout `container` of huffman_exponents: encoder and reference decoder (see format.h and README.md), and its
-// files (container_file.cpp): safetensors with one group of tensors a module, PREFIX.luts, .encoded_exponent,
-// .sign_mantissa, .output_positions, .gaps and .split_positions.
+// The container: encoder and reference decoder (see format.h and README.md), and its files (container_file.cpp):
+// safetensors with one group of tensors a module, PREFIX.luts, .encoded_exponent, .sign_mantissa, .output_positions,
+// .gaps and .split_positions.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,15 @@
 
 #include "codecs/codec.h"
 
-namespace ecmv::codecs::huffman_exponents::container {
+namespace ecmv::codecs::huffman_exponents {
 
-std::string refuses(datasets::MatrixView matrix);
+std::string refuses(datasets::MatrixView matrix, const Settings&);
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings);
 void decode(const CompressedView& compressed, std::span<std::byte> out);
-int64_t max_stored_bytes(datasets::Shape shape_in_bytes);
+int64_t max_stored_bytes(datasets::Shape shape_in_bytes, const Settings&);
 
 bool recognises_file(std::span<const std::byte> bytes);
-// Every layer that is read gets `settings`, whose layout is container.
-ChainFile read_file(std::span<const std::byte> bytes, const Settings& settings);
+ChainFile read_file(std::span<const std::byte> bytes);
 std::vector<std::byte> write_file(const ChainFile& file);
 
-}  // namespace ecmv::codecs::huffman_exponents::container
+}  // namespace ecmv::codecs::huffman_exponents

@@ -1,4 +1,4 @@
-// Files of the layout `container`: safetensors with a group of tensors for each module, see container.h. The tensors
+// Container files: safetensors with a group of tensors for each module, see container.h. The tensors
 // tell a module's number of elements but not its shape; files written here state shape and type in the metadata
 // (PREFIX.shape, PREFIX.type), and a module without a shape is one row. The size of signs and mantissas tells bf16 (a
 // byte an element) from fp8 (half a byte), except for a single element. Tensors that belong to no group are ignored.
@@ -15,7 +15,7 @@
 #include "datasets/files/safetensors.h"
 #include "datasets/source.h"
 
-namespace ecmv::codecs::huffman_exponents::container {
+namespace ecmv::codecs::huffman_exponents {
 namespace {
 
 using datasets::TensorView;
@@ -87,11 +87,10 @@ datasets::Shape parse_shape(const std::string& text, const std::string& module) 
   return shape;
 }
 
-CompressedMatrix read_module(const datasets::Safetensors& file, const std::string& module, const Settings& settings) {
+CompressedMatrix read_module(const datasets::Safetensors& file, const std::string& module) {
   CompressedMatrix matrix;
   matrix.codec = "huffman_exponents";
   matrix.format_version = 1;
-  matrix.settings = settings;
   constexpr Role kRoles[kSections] = {Role::table, Role::payload, Role::payload, Role::index, Role::index, Role::index};
   for (int section = 0; section < kSections; ++section)
     matrix.sections.push_back({kTensors[section], kRoles[section], 64, bytes_of(file, module, section)});
@@ -135,7 +134,7 @@ bool recognises_file(std::span<const std::byte> bytes) {
   }
 }
 
-ChainFile read_file(std::span<const std::byte> bytes, const Settings& settings) try {
+ChainFile read_file(std::span<const std::byte> bytes) try {
   const datasets::Safetensors file = datasets::parse_safetensors(bytes);
   ChainFile chain;
   chain.names = modules_of(file);
@@ -143,7 +142,7 @@ ChainFile read_file(std::span<const std::byte> bytes, const Settings& settings) 
   std::set<std::string> known;
   for (const std::string& module : chain.names) {
     for (const char* tensor : kTensors) known.insert(tensor_name(module, tensor));
-    chain.layers.push_back(read_module(file, module, settings));
+    chain.layers.push_back(read_module(file, module));
   }
   for (const TensorView& tensor : file.tensors) chain.has_more = chain.has_more || !known.contains(tensor.name);
   return chain;
@@ -158,8 +157,8 @@ std::vector<std::byte> write_file(const ChainFile& chain) {
   std::map<std::string, std::string> metadata;
   for (size_t layer = 0; layer < chain.layers.size(); ++layer) {
     const CompressedMatrix& matrix = chain.layers[layer];
-    if (matrix.sections.size() != kSections || matrix.settings.text("layout") != "container")
-      throw std::invalid_argument("A container of Huffman-coded exponents holds modules of the layout container only.");
+    if (matrix.sections.size() != kSections)
+      throw std::invalid_argument("A module of Huffman-coded exponents has six sections.");
     metadata[tensor_name(chain.names[layer], "shape")] = datasets::shape_text({matrix.shape.rows, matrix.shape.cols});
     metadata[tensor_name(chain.names[layer], "type")] = datasets::element_type_name(matrix.type);
     for (int section = 0; section < kSections; ++section) {
@@ -175,4 +174,4 @@ std::vector<std::byte> write_file(const ChainFile& chain) {
   return datasets::write_safetensors(tensors, metadata);
 }
 
-}  // namespace ecmv::codecs::huffman_exponents::container
+}  // namespace ecmv::codecs::huffman_exponents

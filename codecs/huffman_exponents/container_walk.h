@@ -1,4 +1,4 @@
-// CPU kernels of `container`. A block of 4096 coded bytes begins at its output position and its first gap, and four
+// The walk of the CPU kernels. A block of 4096 coded bytes begins at its output position and its first gap, and four
 // blocks are decoded at once. A call that begins inside a block drops the elements before its own. `Join` makes
 // elements of exponents and raw bits, see cpu.cpp.
 #pragma once
@@ -6,14 +6,14 @@
 #include "codecs/compressed_matrix.h"
 #include "codecs/huffman_exponents/walk.h"
 
-namespace ecmv::codecs::huffman_exponents::container {
+namespace ecmv::codecs::huffman_exponents {
 
 inline constexpr int64_t kBufferBytes = 8 * int64_t{kBlockBytes} + kSlackBytes;  // codes of one bit
 inline constexpr int64_t kJoinedEntries = (kMaxSubtables + 1) * 256;
 
-inline std::string refuses_layout(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
-  return matrix.settings->text("layout") == "container" ? refuses_big_endian()
-                                                        : "This kernel decodes the layout container only.";
+// A run is stored whole, with the first exponent first.
+inline std::string refuses_big_endian(const CompressedView&, const backends::DeviceInfo&, const backends::Policy&) {
+  return std::endian::native == std::endian::little ? "" : "This kernel needs a little-endian machine.";
 }
 
 // What a bound kernel knows of its matrix.
@@ -38,7 +38,7 @@ struct Stored {
                kBlockBytes),
         elements(matrix.shape.elements()),
         cols(matrix.shape.cols),
-        gap_bits(container::gap_bits(matrix.type)) {}
+        gap_bits(huffman_exponents::gap_bits(matrix.type)) {}
 
   // The first element of a block. The entry past the last block may be missing.
   int64_t position(int64_t block) const { return block < position_count ? load_u32(positions + 4 * block) : elements; }
@@ -143,12 +143,19 @@ inline void join_f8(const uint8_t* exponents, const uint8_t* raw, int64_t from, 
   }
 }
 
+// A bound decode kernel. `run` keeps the instruction set that was in use when it was bound.
+struct BoundDecode {
+  using Run = void (*)(const Stored&, const backends::DecodeArgs&);
+  Stored stored;
+  Run run;
+  void operator()(void*, const backends::DecodeArgs& args) const { run(stored, args); }
+};
+
 // With code for bf16 and for f8.
-inline backends::BoundKernel bind_decode(const CompressedView& matrix, BoundDecode<Stored>::Run bf16,
-                                         BoundDecode<Stored>::Run f8) {
-  return {BoundDecode<Stored>{Stored(matrix), is_bf16(matrix.type) ? bf16 : f8},
+inline backends::BoundKernel bind_decode(const CompressedView& matrix, BoundDecode::Run bf16, BoundDecode::Run f8) {
+  return {BoundDecode{Stored(matrix), is_bf16(matrix.type) ? bf16 : f8},
           {.rows_per_block = std::max<int64_t>(1, kCallElements / std::max<int64_t>(1, matrix.shape.cols)),
            .scratch_bytes = kScratchBytes}};
 }
 
-}  // namespace ecmv::codecs::huffman_exponents::container
+}  // namespace ecmv::codecs::huffman_exponents

@@ -1,6 +1,5 @@
-// Portable kernels of huffman_exponents: the walks of both layouts, with elements joined one at a time.
+// Portable kernel of huffman_exponents: the walk, with elements joined one at a time.
 #include "codecs/huffman_exponents/container_walk.h"
-#include "codecs/huffman_exponents/segments_walk.h"
 
 namespace ecmv::codecs::huffman_exponents {
 namespace {
@@ -14,31 +13,15 @@ void join_bf16(const uint8_t* exponents, const uint8_t* raw, int64_t from, int64
   }
 }
 
-using backends::DecodeArgs, backends::Layers, backends::Place, backends::Policy;
+void decode_bf16(const Stored& stored, const backends::DecodeArgs& args) { run_decode(stored, args, join_bf16); }
+void decode_f8(const Stored& stored, const backends::DecodeArgs& args) { run_decode(stored, args, join_f8); }
 
-void decode_container_bf16(const container::Stored& stored, const DecodeArgs& args) {
-  container::run_decode(stored, args, join_bf16);
-}
-void decode_container_f8(const container::Stored& stored, const DecodeArgs& args) {
-  container::run_decode(stored, args, container::join_f8);
-}
-void decode_segments_bf16(const segments::Stored& stored, const DecodeArgs& args) {
-  segments::run_decode<true>(stored, args, segments::join_unit);
-}
-void decode_segments_f8(const segments::Stored& stored, const DecodeArgs& args) {
-  segments::run_decode<false>(stored, args, segments::join_unit_f8);
-}
-
-backends::BoundKernel bind_container(const Policy&, Layers layers, int, Place&) {
-  return container::bind_decode(*layers[0].matrix, decode_container_bf16, decode_container_f8);
-}
-backends::BoundKernel bind_segments(const Policy&, Layers layers, int, Place&) {
-  return segments::bind_decode(*layers[0].matrix, decode_segments_bf16, decode_segments_f8);
+backends::BoundKernel bind(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
+  return bind_decode(*layers[0].matrix, decode_bf16, decode_f8);
 }
 
 constexpr backends::Kernel kKernels[] = {
-    {.op = backends::Op::decode, .variant = "runs", .refuses = container::refuses_layout, .bind = bind_container},
-    {.op = backends::Op::decode, .variant = "segments", .refuses = segments::refuses_layout, .bind = bind_segments},
+    {.op = backends::Op::decode, .variant = "runs", .refuses = refuses_big_endian, .bind = bind},
 };
 
 }  // namespace

@@ -112,18 +112,4 @@ inline uint32_t load_u32(const uint8_t* bytes) {
   return value;
 }
 
-// A bound decode kernel. `run` keeps the instruction set that was in use when it was bound.
-template <class Stored>
-struct BoundDecode {
-  using Run = void (*)(const Stored&, const backends::DecodeArgs&);
-  Stored stored;
-  Run run;
-  void operator()(void*, const backends::DecodeArgs& args) const { run(stored, args); }
-};
-
-// A run is stored whole, with the first exponent first.
-inline std::string refuses_big_endian() {
-  return std::endian::native == std::endian::little ? "" : "This kernel needs a little-endian machine.";
-}
-
 }  // namespace ecmv::codecs::huffman_exponents

@@ -63,8 +63,7 @@ struct CodeHeader {
 };
 static_assert(sizeof(CodeHeader) == 40);
 
-// Units of a full tile, and coded units of a row or of its beginning.
-constexpr int tile_units(int tuple) { return kTileCols / tuple; }
+// Coded units of a row or of its beginning.
 constexpr int64_t units_of(int64_t cols, int tuple) {
   if (tuple == 2) return (cols + 1) / 2;
   const int64_t rest = cols % 64;

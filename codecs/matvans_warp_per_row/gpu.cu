@@ -20,7 +20,7 @@ constexpr int kQueueLines = 2 * kUnitWords / 2;        // lines of a queue: two 
 constexpr int kQueueBytes = kQueueLines * kLineBytes;  // of a group
 constexpr int kMostWaves = 16, kResidentWaves = 48;    // of a block; that must fit on a multiprocessor
 
-struct Stream {
+struct RowStream {
   gpu::Pointer<const gpu::uint4> units;  // eight words of a lane
   gpu::Pointer<const uint32_t> cursors;
   gpu::Pointer<const uint8_t> cdf, ppf, min_value;
@@ -32,7 +32,7 @@ struct Stream {
 class Table {
  public:
   // All threads of the block take part.
-  ECMV_GPU_DEVICE explicit Table(const Stream& stream) : lane_offset_(static_cast<uint32_t>(LaneGroup::lane()) * 4) {
+  ECMV_GPU_DEVICE explicit Table(const RowStream& stream) : lane_offset_(static_cast<uint32_t>(LaneGroup::lane()) * 4) {
     constexpr int kSlotsOfLane = kSlots / kFormatLanes;
     const int lane = LaneGroup::lane();
     const uint32_t min_value = *stream.min_value;
@@ -63,7 +63,7 @@ class Table {
 // The words of a lane, which no other lane touches.
 class Queue {
  public:
-  ECMV_GPU_DEVICE Queue(const Stream& stream, int64_t row)
+  ECMV_GPU_DEVICE Queue(const RowStream& stream, int64_t row)
       : lines_(gpu::shared_memory() + (kTableBytes + LaneGroup::group() * kQueueBytes + LaneGroup::lane() * 4)) {
     const int64_t begin = stream.cursors[row], end = row + 1 < stream.rows ? stream.cursors[row + 1] : stream.words;
     units_ = static_cast<int>((end - begin) / (kUnitWords * kFormatLanes));
@@ -132,7 +132,7 @@ ECMV_GPU_DEVICE uint32_t decode_quad(const Table& table, Queue& queue, uint32_t&
 
 // Calls sink(group, symbols) for every group of 512 columns, each lane with its 16 symbols.
 template <typename Sink>
-ECMV_GPU_DEVICE void for_each_group(const Stream& stream, const Table& table, int64_t row, const Sink& sink) {
+ECMV_GPU_DEVICE void for_each_group(const RowStream& stream, const Table& table, int64_t row, const Sink& sink) {
   if (stream.groups == 0) return;
   Queue queue(stream, row);
   uint32_t head = queue.front() << 16;
@@ -155,7 +155,7 @@ ECMV_GPU_DEVICE int64_t row_of_group() {
 }
 
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
-                                kResidentWaves / kMostWaves) void matvec(Stream stream, gpu::Pointer<const int8_t> x,
+                                kResidentWaves / kMostWaves) void matvec(RowStream stream, gpu::Pointer<const int8_t> x,
                                                                          gpu::Epilogue epilogue) {
   const Table table(stream);
   const int64_t row = row_of_group();
@@ -170,7 +170,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
 }
 
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostWaves* gpu::kLargestWave,
-                                kResidentWaves / kMostWaves) void decode(Stream stream, gpu::Pointer<int8_t> decoded) {
+                                kResidentWaves / kMostWaves) void decode(RowStream stream,
+                                                                         gpu::Pointer<int8_t> decoded) {
   const Table table(stream);
   const int64_t row = row_of_group();
   if (row >= stream.rows) return;
@@ -189,7 +190,7 @@ gpu::LaunchShape launch_shape(int64_t rows, const backends::DeviceInfo& device, 
   return {(rows + rows_of_block - 1) / rows_of_block, block, kTableBytes + int64_t{rows_of_block} * kQueueBytes};
 }
 
-Stream stream_of(const backends::CompressedView& matrix) {
+RowStream stream_of(const backends::CompressedView& matrix) {
   const auto bytes_of = [&](int section) {
     return reinterpret_cast<const uint8_t*>(matrix.sections[section].bytes.data());
   };
@@ -205,7 +206,7 @@ Stream stream_of(const backends::CompressedView& matrix) {
 
 struct Decode {
   gpu::LaunchShape shape;
-  Stream stored;
+  RowStream stored;
   void operator()(void* stream, const backends::DecodeArgs& args) const {
     gpu::launch(decode, shape, stream, stored, reinterpret_cast<int8_t*>(args.out));
   }
@@ -213,7 +214,7 @@ struct Decode {
 
 struct Multiply {
   gpu::LaunchShape shape;
-  Stream stored;
+  RowStream stored;
   void operator()(void* stream, const backends::MatvecArgs& args) const {
     gpu::launch(matvec, shape, stream, stored, args.x, gpu::epilogue_of(args));
   }

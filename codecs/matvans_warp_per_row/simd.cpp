@@ -76,11 +76,11 @@ struct Tables {
 #endif
 
 // kVectorLanes lanes of a row.
-struct Lanes {
+struct RowLanes {
   V32 heads, offsets;  // offsets: of the next word, in bytes from the row's first
 };
 
-HWY_INLINE Lanes BeginLanes(const uint8_t* HWY_RESTRICT row, size_t part) {
+HWY_INLINE RowLanes BeginLanes(const uint8_t* HWY_RESTRICT row, size_t part) {
   const D32 d32;
   const DI32 di32;
   const auto first = hn::ShiftLeft<4>(hn::Iota(d32, static_cast<uint32_t>(part * kVectorLanes)));
@@ -114,7 +114,7 @@ HWY_INLINE hn::Mask<D32> Step(const Tables& tables, V32 words, V32& heads, V32& 
 
 // Four symbols of each lane, the first in the lowest byte.
 template <bool kIsLast>
-HWY_INLINE V32 FourSteps(const Tables& tables, const uint8_t* HWY_RESTRICT row, V32 last_offset, Lanes& lanes) {
+HWY_INLINE V32 FourSteps(const Tables& tables, const uint8_t* HWY_RESTRICT row, V32 last_offset, RowLanes& lanes) {
   const D32 d32;
   V32 quads = hn::Zero(d32);
   HWY_UNROLL(2)
@@ -140,7 +140,7 @@ HWY_INLINE void DecodeRow(const StoredMatrix& matrix, const Tables& tables, int6
   const int64_t cols = matrix.shape.cols, begin = int64_t{u32_at(matrix.cursors, row_index)} * 2;
   const uint8_t* HWY_RESTRICT row = reinterpret_cast<const uint8_t*>(payload.data()) + begin;
   const V32 last_offset = hn::Set(d32, static_cast<uint32_t>(static_cast<int64_t>(payload.size()) - begin - 2));
-  Lanes lanes[kParts];
+  RowLanes lanes[kParts];
   for (size_t part = 0; part < kParts; ++part) lanes[part] = BeginLanes(row, part);
   for (int64_t col = 0; col < cols; col += kGroupCols) {
     V32 quads[kParts][4];

@@ -23,15 +23,15 @@ std::string lacking(Method method) {
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   if (matrix.shape.elements() == 0) return "";
   if (std::string reason = lacking(method_of(settings)); !reason.empty()) return reason;
-  return options_refuse(settings, library().version);
+  const bool states = settings.integer("states") != 0;
+  return states && method_of(settings) != Method::ans ? "Of nvCOMP's methods only ANS has states." : "";
 }
 
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const Cut cut(static_cast<int64_t>(matrix.elements.size()), settings);
   Compressed made;
   if (cut.chunks() > 0)
-    made =
-        compress(method_of(settings), compress_options(settings, matrix.type, library().version), cut, matrix.elements);
+    made = compress(method_of(settings), compress_options(settings, matrix.type), cut, matrix.elements);
   std::vector<std::byte> ends, hash;
   for (const uint64_t end : made.ends) modelling::append<uint64_t>(ends, end);
   modelling::append<uint64_t>(hash, hash_of(made.payload, ends));
@@ -72,8 +72,8 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
   const Method method = method_of(*view.settings);
   if (const std::string reason = lacking(method); !reason.empty())
     throw std::runtime_error("Only nvCOMP decodes this stream. " + reason);
-  decompress(method, decompress_options(*view.settings, view.type, library().version, Told::nothing), cut,
-             view.sections[kPayload].bytes, ends, out);
+  decompress(method, decompress_options(*view.settings, view.type, false), cut, view.sections[kPayload].bytes, ends,
+             out);
 }
 
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
@@ -87,8 +87,7 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
     size_t of_type = 0;
     if (const int status = library()
                                .calls(method_of(settings))
-                               .most_bytes(static_cast<size_t>(cut.most()),
-                                           compress_options(settings, type, library().version), &of_type);
+                               .most_bytes(static_cast<size_t>(cut.most()), compress_options(settings, type), &of_type);
         status != 0)
       throw std::runtime_error(library().failed("say how long chunks become", status));
     most = std::max(most, of_type);
@@ -101,21 +100,13 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
 const Codec& codec() {
   static const Codec codec = {
       .summary = "nvCOMP's ANS and its other methods on NVIDIA devices, a yardstick",
-      .source = "NVIDIA nvCOMP, through its library (versions 5 and 6)",
+      .source = "NVIDIA nvCOMP, through its library (version 6)",
       .portable_bytes = false,
       .settings = {choice_setting("method", "which of nvCOMP's methods compresses the chunks", "ans",
                                   {"ans", "bitcomp", "gdeflate", "lz4", "zstd"}),
                    number_setting("chunk_kib", "KiB",
                                   "bytes that are compressed together; a larger chunk has one table for more of them",
                                   64, 1, 16384),
-                   choice_setting(
-                       "symbols",
-                       "auto: the library's type of elements that is nearest to the matrix's; bytes: plain bytes",
-                       "auto", {"auto", "bytes"}),
-                   value_setting(
-                       "sub_chunks", "",
-                       "of ANS: pieces of a chunk that are decoded side by side, at most; 0: as the library likes", 0,
-                       {0, 4, 8, 16, 32, 64}),
                    value_setting("states", "",
                                  "of ANS: coder states a lane, 1 is smaller and 2 faster; 0: as the library likes", 0,
                                  {0, 1, 2})},

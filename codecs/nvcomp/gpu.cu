@@ -32,13 +32,12 @@ ECMV_GPU_KERNEL void list_chunks(gpu::Pointer<const uint64_t> ends, uint64_t pay
   table[kChunkBytes * chunks + chunk] = static_cast<uint64_t>(left < chunk_bytes ? left : chunk_bytes);
 }
 
-// `inferred` lets each chunk say how it was made. The others tell the library, which can then run a more special
-// kernel; the last also leaves out its checks of each chunk.
+// `inferred` lets each chunk say how it was made. `told_unchecked` tells the library, which can then run a more special
+// kernel, and leaves out its checks of each chunk.
 struct ToldPolicy : backends::Policy {
-  Told told;
+  bool told;
 };
-constexpr ToldPolicy kToldPolicies[] = {
-    {{"inferred"}, Told::nothing}, {{"told"}, Told::all}, {{"told_unchecked"}, Told::all_unchecked}};
+constexpr ToldPolicy kToldPolicies[] = {{{"inferred"}, false}, {{"told_unchecked"}, true}};
 
 struct Decompress {
   Calls::Decompress call;
@@ -67,7 +66,7 @@ struct Decompress {
 };
 
 Options options_of(const CompressedView& matrix, const backends::Policy& policy) {
-  return decompress_options(*matrix.settings, matrix.type, library().version, policy.as<ToldPolicy>().told);
+  return decompress_options(*matrix.settings, matrix.type, policy.as<ToldPolicy>().told);
 }
 
 std::string refuses(const CompressedView& matrix, const backends::DeviceInfo& device, const backends::Policy& policy) {
@@ -76,8 +75,8 @@ std::string refuses(const CompressedView& matrix, const backends::DeviceInfo& de
   const Method method = method_of(*matrix.settings);
   const Calls& calls = library().calls(method);
   if (!calls.missing.empty()) return calls.missing;
-  if (policy.as<ToldPolicy>().told != Told::nothing && (method != Method::ans || library().version < kTellsFrom))
-    return "Only nvCOMP's ANS, since version 6, can be told how its chunks were made.";
+  if (policy.as<ToldPolicy>().told && method != Method::ans)
+    return "Of nvCOMP's methods only ANS can be told how its chunks were made.";
   Alignments alignments;
   if (const int status = calls.decompress_alignments(options_of(matrix, policy), &alignments); status != 0)
     return library().failed("say how its buffers are aligned", status);
@@ -93,7 +92,8 @@ backends::BoundKernel bind(const backends::Policy& policy, backends::Layers laye
       options_of(matrix, policy)};
   if (cut.chunks() > 0) {
     size_t temp_bytes = 0;
-    if (const int status = decompress_temp_bytes(calls, cut.chunks(), cut.most(), cut.bytes, body.options, temp_bytes);
+    if (const int status =
+            temp_bytes_of(calls.decompress_temp, cut.chunks(), cut.most(), cut.bytes, body.options, temp_bytes);
         status != 0)
       throw backends::Refused(library().failed("say what memory it needs", status));
     body.temp_bytes = static_cast<int64_t>(temp_bytes);

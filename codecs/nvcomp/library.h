@@ -1,6 +1,6 @@
-// nvCOMP's C interface for batches of chunks, opened at run time, written from its documentation for versions 5 and 6;
-// none of its headers is used. Every method has the same functions under its own name and differs in a structure of 64
-// bytes, its options (options.h). Versions before 5 have other parameters.
+// nvCOMP's C interface for batches of chunks, opened at run time, written from its documentation for version 6; none
+// of its headers is used. Every method has the same functions under its own name and differs in a structure of 64
+// bytes, its options (options.h). Versions before have other parameters.
 //
 // The program (for encoding) and each GPU plugin (for its kernel) open the library separately and get the same one.
 #pragma once
@@ -32,8 +32,7 @@ struct Alignments {
   size_t input = 1, output = 1, temp = 1;
 };
 
-inline constexpr int kOldest = 5, kNewest = 6;  // major versions
-inline constexpr int kThousand = 1000;          // 6.1.2 is 6102
+inline constexpr int kMajor = 6, kThousand = 1000;  // 6.1.2 is 6102
 
 // The functions of one method. All pointers but the last of the first three functions are to the device's memory.
 // Results are statuses, 0 for success. `compress` and `decompress` return before their work is done.
@@ -41,7 +40,6 @@ struct Calls {
   using MostBytes = int (*)(size_t chunk_bytes, Options, size_t* bytes);
   using AlignmentsOf = int (*)(Options, Alignments*);
   using TempBytes = int (*)(size_t chunks, size_t chunk_bytes, Options, size_t* temp_bytes, size_t bytes, void* stream);
-  using TempBytesOf5 = int (*)(size_t chunks, size_t chunk_bytes, Options, size_t* temp_bytes, size_t bytes);
   using Compress = int (*)(const void* const* chunks, const size_t* sizes, size_t largest, size_t count, void* temp,
                            size_t temp_bytes, void* const* compressed, size_t* compressed_sizes, Options, int* statuses,
                            void* stream);
@@ -51,19 +49,18 @@ struct Calls {
   MostBytes most_bytes = nullptr;
   AlignmentsOf compress_alignments = nullptr, decompress_alignments = nullptr;
   TempBytes compress_temp = nullptr, decompress_temp = nullptr;
-  TempBytesOf5 compress_temp_of_5 = nullptr, decompress_temp_of_5 = nullptr;
   Compress compress = nullptr;
   Decompress decompress = nullptr;
   std::string missing;  // why the method cannot be used, as a sentence
 };
 
-class Library : public backends::InstalledLibrary {
+class NvcompLibrary : public backends::InstalledLibrary {
  public:
   int version = 0;       // 6000 is 6.0.0
   bool on_host = false;  // it works on the host's memory, without a device: no real one does
 
-  Library() : InstalledLibrary("nvCOMP") {
-    constexpr const char* kFiles[] = {"libnvcomp.so.6", "libnvcomp.so.5", "libnvcomp.so"};
+  NvcompLibrary() : InstalledLibrary("nvCOMP") {
+    constexpr const char* kFiles[] = {"libnvcomp.so.6", "libnvcomp.so"};
     if (const char* named = std::getenv("ECMV_NVCOMP"); named != nullptr && *named != '\0') {
       if (!open_file(named))
         missing = "ECMV_NVCOMP names " + std::string(named) + ", which the loader does not take: " + dlerror() + ".";
@@ -104,26 +101,20 @@ class Library : public backends::InstalledLibrary {
       return false;
     }
     version = static_cast<int>(properties.version);
-    const int major = version / kThousand;
-    if (major < kOldest || major > kNewest)
+    if (version / kThousand != kMajor)
       missing = "The nvCOMP that is installed here is version " + version_text() + ", and this program knows " +
-                std::to_string(kOldest) + " and " + std::to_string(kNewest) + ".";
+                std::to_string(kMajor) + ".";
     return missing.empty();
   }
 
-  // Loads a method's functions. Version 6 renamed the sizes of temporary memory and gave them a parameter.
+  // Loads a method's functions.
   void find_calls(std::string_view method, Calls& calls) const {
     const auto name = [&](const char* rest) { return "nvcompBatched" + std::string(method) + rest; };
     take_call(calls.most_bytes, name("CompressGetMaxOutputChunkSize"), calls);
     take_call(calls.compress_alignments, name("CompressGetRequiredAlignments"), calls);
     take_call(calls.decompress_alignments, name("DecompressGetRequiredAlignments"), calls);
-    if (version / kThousand == kOldest) {
-      take_call(calls.compress_temp_of_5, name("CompressGetTempSizeAsync"), calls);
-      take_call(calls.decompress_temp_of_5, name("DecompressGetTempSizeAsync"), calls);
-    } else {
-      take_call(calls.compress_temp, name("CompressGetTempSize"), calls);
-      take_call(calls.decompress_temp, name("DecompressGetTempSize"), calls);
-    }
+    take_call(calls.compress_temp, name("CompressGetTempSize"), calls);
+    take_call(calls.decompress_temp, name("DecompressGetTempSize"), calls);
     take_call(calls.compress, name("CompressAsync"), calls);
     take_call(calls.decompress, name("DecompressAsync"), calls);
   }
@@ -136,29 +127,17 @@ class Library : public backends::InstalledLibrary {
   std::array<Calls, kMethods.size()> calls_;
 };
 
-inline const Library& library() {
-  static const Library library;
+inline const NvcompLibrary& library() {
+  static const NvcompLibrary library;
   return library;
 }
 
 // Bytes of temporary memory; returns the library's status. `chunk_bytes` is the largest chunk's, `bytes` the sum of
-// all. `ask` is the call for compressing or decompressing; where it is missing `ask_5`, the call of nvCOMP 5, is used.
-template <class Ask, class Ask5>
-int temp_bytes_of(Ask ask, Ask5 ask_5, int64_t chunks, int64_t chunk_bytes, int64_t bytes, const Options& options,
-                  size_t& temp_bytes) {
-  const auto count = static_cast<size_t>(chunks), most = static_cast<size_t>(chunk_bytes),
-             all = static_cast<size_t>(bytes);
-  return ask != nullptr ? ask(count, most, options, &temp_bytes, all, nullptr)
-                        : ask_5(count, most, options, &temp_bytes, all);
-}
-inline int decompress_temp_bytes(const Calls& calls, int64_t chunks, int64_t chunk_bytes, int64_t bytes,
-                                 const Options& options, size_t& temp_bytes) {
-  return temp_bytes_of(calls.decompress_temp, calls.decompress_temp_of_5, chunks, chunk_bytes, bytes, options,
-                       temp_bytes);
-}
-inline int compress_temp_bytes(const Calls& calls, int64_t chunks, int64_t chunk_bytes, int64_t bytes,
-                               const Options& options, size_t& temp_bytes) {
-  return temp_bytes_of(calls.compress_temp, calls.compress_temp_of_5, chunks, chunk_bytes, bytes, options, temp_bytes);
+// all. `ask` is the call for compressing or decompressing.
+inline int temp_bytes_of(Calls::TempBytes ask, int64_t chunks, int64_t chunk_bytes, int64_t bytes,
+                         const Options& options, size_t& temp_bytes) {
+  return ask(static_cast<size_t>(chunks), static_cast<size_t>(chunk_bytes), options, &temp_bytes,
+             static_cast<size_t>(bytes), nullptr);
 }
 
 }  // namespace ecmv::codecs::nvcomp

@@ -185,7 +185,7 @@ Compressed compress(Method method, const Options& options, const Cut& cut, std::
     throw std::runtime_error(reason);
   size_t most = 0, temp_bytes = 0;
   check_library(calls.most_bytes(static_cast<size_t>(cut.most()), options, &most), "say how long chunks become");
-  check_library(compress_temp_bytes(calls, count, cut.most(), cut.bytes, options, temp_bytes),
+  check_library(temp_bytes_of(calls.compress_temp, count, cut.most(), cut.bytes, options, temp_bytes),
                 "say what memory it needs");
 
   const int64_t room = round_up(static_cast<int64_t>(most), kBufferAlignBytes);
@@ -235,7 +235,7 @@ void decompress(Method method, const Options& options, const Cut& cut, std::span
   if (const std::string reason = misaligned(alignments, kChunkAlignBytes); !reason.empty())
     throw std::runtime_error(reason);
   size_t temp_bytes = 0;
-  check_library(decompress_temp_bytes(calls, count, cut.most(), cut.bytes, options, temp_bytes),
+  check_library(temp_bytes_of(calls.decompress_temp, count, cut.most(), cut.bytes, options, temp_bytes),
                 "say what memory it needs");
 
   const Address stored = session.copy_of(payload), decoded = session.memory(cut.bytes);

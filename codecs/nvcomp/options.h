@@ -1,5 +1,5 @@
-// The options of nvCOMP's methods, made from a stream's settings: bytes at the places where versions 5 and 6 have their
-// fields. Fields that a version does not have yet must be zero.
+// The options of nvCOMP's methods, made from a stream's settings: bytes at the places where version 6 has their fields.
+// All others are zero.
 #pragma once
 
 #include <cstring>
@@ -17,29 +17,24 @@ inline Method method_of(const Settings& settings) {
   throw std::logic_error("There is no method " + name + ".");
 }
 
-// What the decoder is told about how a stream was made, instead of reading it off each chunk.
-enum class Told : uint8_t { nothing, all, all_unchecked };
-inline constexpr int kTellsFrom = 6 * kThousand;  // the version that can be told
-
 namespace detail {
 
 // nvCOMP's numbers of element types.
 inline constexpr int32_t kChar = 0, kUchar = 1, kShort = 2, kUshort = 3, kInt = 4, kUint = 5, kLong = 6, kUlong = 7,
-                         kHalfOf5 = 9, kE4m3 = 9, kHalf = 10, kFloat = 11, kInferred = 0xff;
+                         kE4m3 = 9, kHalf = 10, kFloat = 11, kInferred = 0xff;
 
 inline void put(Options& options, size_t at, int32_t value) {
   std::memcpy(options.bytes.data() + at, &value, sizeof(value));
 }
 
-// The types that ANS tells apart: bytes, 16-bit numbers with an exponent, and since version 6 e4m3 and float32.
-inline int32_t ans_type(datasets::ElementType type, int version) {
+// The types that ANS tells apart: bytes, 16-bit numbers with an exponent, e4m3 and float32.
+inline int32_t ans_type(datasets::ElementType type) {
   using Type = datasets::ElementType;
-  const bool six = version >= 6 * kThousand;
   switch (type) {
     case Type::bf16:
-    case Type::f16: return six ? kHalf : kHalfOf5;
-    case Type::f8_e4m3: return six ? kE4m3 : kChar;
-    case Type::f32: return six ? kFloat : kChar;
+    case Type::f16: return kHalf;
+    case Type::f8_e4m3: return kE4m3;
+    case Type::f32: return kFloat;
     default: return kChar;
   }
 }
@@ -66,9 +61,8 @@ inline int32_t integer_type(datasets::ElementType type) {
   return kUchar;
 }
 
-inline int32_t type_number(const Settings& settings, datasets::ElementType type, int version) {
-  if (settings.text("symbols") == "bytes") return method_of(settings) == Method::ans ? kChar : kUchar;
-  if (method_of(settings) == Method::ans) return ans_type(type, version);
+inline int32_t type_number(const Settings& settings, datasets::ElementType type) {
+  if (method_of(settings) == Method::ans) return ans_type(type);
   // LZ4 has no integers of 8 bytes.
   if (method_of(settings) == Method::lz4 && datasets::element_bytes(type) == 8) return kUchar;
   return integer_type(type);
@@ -76,25 +70,13 @@ inline int32_t type_number(const Settings& settings, datasets::ElementType type,
 
 }  // namespace detail
 
-// "" if that version supports the settings, otherwise the reason as a sentence.
-inline std::string options_refuse(const Settings& settings, int version) {
-  constexpr int kSubChunksFrom = 5300, kStatesFrom = 6000;
-  const bool sub_chunks = settings.integer("sub_chunks") != 0, states = settings.integer("states") != 0;
-  if (method_of(settings) != Method::ans)
-    return sub_chunks || states ? "Of nvCOMP's methods only ANS has sub-chunks and states." : "";
-  if (sub_chunks && version < kSubChunksFrom) return "nvCOMP takes a number of sub-chunks since version 5.3.";
-  if (states && version < kStatesFrom) return "nvCOMP takes a number of states since version 6.";
-  return "";
-}
-
-inline Options compress_options(const Settings& settings, datasets::ElementType type, int version) {
+inline Options compress_options(const Settings& settings, datasets::ElementType type) {
   constexpr int32_t kFastest = 1;  // of gdeflate with searching: its library's default
   Options options;
-  const int32_t number = detail::type_number(settings, type, version);
+  const int32_t number = detail::type_number(settings, type);
   switch (method_of(settings)) {
     case Method::ans:
       detail::put(options, 4, number);
-      options.bytes[8] = static_cast<std::byte>(settings.integer("sub_chunks"));
       options.bytes[9] = static_cast<std::byte>(settings.integer("states"));
       break;
     case Method::bitcomp: detail::put(options, 4, number); break;
@@ -105,15 +87,14 @@ inline Options compress_options(const Settings& settings, datasets::ElementType 
   return options;
 }
 
-// Telling more than nothing works only for ANS from kTellsFrom on.
-inline Options decompress_options(const Settings& settings, datasets::ElementType type, int version, Told told) {
+// `told`: how the stream was made, instead of reading it off each chunk, and without checks. Only ANS takes it.
+inline Options decompress_options(const Settings& settings, datasets::ElementType type, bool told) {
   Options options;
-  if (method_of(settings) != Method::ans || version < kTellsFrom) return options;
-  detail::put(options, 4, told == Told::nothing ? detail::kInferred : detail::type_number(settings, type, version));
-  if (told == Told::nothing) return options;
-  options.bytes[8] = static_cast<std::byte>(settings.integer("sub_chunks"));
+  if (method_of(settings) != Method::ans) return options;
+  detail::put(options, 4, told ? detail::type_number(settings, type) : detail::kInferred);
+  if (!told) return options;
   options.bytes[9] = static_cast<std::byte>(settings.integer("states"));
-  options.bytes[10] = static_cast<std::byte>(told == Told::all_unchecked);
+  options.bytes[10] = std::byte{1};
   return options;
 }
 

@@ -73,7 +73,7 @@ ECMV_GPU_BOTH int segments_of(int cols, int tail_width) {
 }
 
 // The place of this lane's chunks of a segment.
-struct Place {
+struct ChunkPlace {
   bool any;   // whether it has chunks
   int group;  // in the segment
   int first;  // bytes from the group's first byte to the first plane's chunk
@@ -82,7 +82,7 @@ struct Place {
 };
 
 template <int kBits, typename Chunk>
-ECMV_GPU_DEVICE Place place_in(const Fields& fields, int segment) {
+ECMV_GPU_DEVICE ChunkPlace place_in(const Fields& fields, int segment) {
   using S = Segment<kBits, Chunk>;
   const int groups = fields.cols / static_cast<int>(kGroupCols), begin = segment * S::kGroups,
             group = LaneGroup::lane() / S::kChunks;
@@ -98,7 +98,7 @@ ECMV_GPU_DEVICE Place place_in(const Fields& fields, int segment) {
 
 // This lane's chunks of a segment that begins at `at`.
 template <int kBits, typename Chunk>
-ECMV_GPU_DEVICE void load_planes(gpu::Pointer<const uint8_t> at, const Place& place, Chunk (&planes)[kBits]) {
+ECMV_GPU_DEVICE void load_planes(gpu::Pointer<const uint8_t> at, const ChunkPlace& place, Chunk (&planes)[kBits]) {
   const gpu::Pointer<const uint8_t> first = at + (place.group * Segment<kBits, Chunk>::kGroupBytes + place.first);
   ECMV_GPU_UNROLL
   for (int p = 0; p < kBits; ++p) planes[p] = gpu::load_streaming(gpu::cast<const Chunk>(first + p * place.width));
@@ -109,7 +109,7 @@ template <typename Chunk>
 struct Inputs {
   Chunk strips[kStrips];
 
-  ECMV_GPU_DEVICE Inputs(gpu::Pointer<const int8_t> x, const Place& place) {
+  ECMV_GPU_DEVICE Inputs(gpu::Pointer<const int8_t> x, const ChunkPlace& place) {
     ECMV_GPU_UNROLL
     for (int strip = 0; strip < static_cast<int>(kStrips); ++strip)
       strips[strip] = place.any ? *gpu::cast<const Chunk>(x + (place.col + strip * place.width)) : Chunk{};
@@ -168,7 +168,7 @@ struct RingFeed {
   RowWalk walk;
   int bytes, read = 0, write = 0;  // bytes: of the segment
 
-  ECMV_GPU_DEVICE RingFeed(gpu::Pointer<std::byte> shared, const RowWalk& rows, const Place&, int segment_bytes)
+  ECMV_GPU_DEVICE RingFeed(gpu::Pointer<std::byte> shared, const RowWalk& rows, const ChunkPlace&, int segment_bytes)
       : ring(shared), walk(rows), bytes(segment_bytes) {
     LaneGroup::sync();
     ECMV_GPU_UNROLL
@@ -188,7 +188,7 @@ struct RingFeed {
     gpu::commit_copies();
     write = write == (kStages - 1) * S::kSlotBytes ? 0 : write + S::kSlotBytes;
   }
-  ECMV_GPU_DEVICE void next(const Place& place, Chunk (&planes)[kBits]) {
+  ECMV_GPU_DEVICE void next(const ChunkPlace& place, Chunk (&planes)[kBits]) {
     gpu::wait_copies<kStages - 2>();
     LaneGroup::sync();
     copy_row();
@@ -208,15 +208,16 @@ struct RegisterFeed {
   RowWalk walk;
   Chunk ahead[kBits];
 
-  ECMV_GPU_DEVICE RegisterFeed(gpu::Pointer<std::byte>, const RowWalk& rows, const Place& place, int) : walk(rows) {
+  ECMV_GPU_DEVICE RegisterFeed(gpu::Pointer<std::byte>, const RowWalk& rows, const ChunkPlace& place, int)
+      : walk(rows) {
     load_row(place);
   }
-  ECMV_GPU_DEVICE void load_row(const Place& place) {
+  ECMV_GPU_DEVICE void load_row(const ChunkPlace& place) {
     if (walk.left <= 0) return;
     load_planes(walk.at, place, ahead);
     walk.advance();
   }
-  ECMV_GPU_DEVICE void next(const Place& place, Chunk (&planes)[kBits]) {
+  ECMV_GPU_DEVICE void next(const ChunkPlace& place, Chunk (&planes)[kBits]) {
     ECMV_GPU_UNROLL
     for (int p = 0; p < kBits; ++p) planes[p] = ahead[p];
     load_row(place);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kBlockRows = static_cast<int>(kRowsPerBlock);
 
-struct Matrix {
+struct FieldMatrix {
   gpu::Pointer<const uint8_t> header;
   Fields fields;
   RecordSections records;
@@ -74,7 +74,7 @@ constexpr int64_t kFewRecords = 2 * kRecordsOfStep;
 
 template <int kBits, typename Chunk, typename Feed, int kWaves, int kFollowers, int kResident>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((kWaves + kFollowers) * kLanes,
-                                kResident) void matvec(Matrix matrix, gpu::Pointer<const int8_t> x,
+                                kResident) void matvec(FieldMatrix matrix, gpu::Pointer<const int8_t> x,
                                                        gpu::Epilogue epilogue, Plan plan) {
   using S = Segment<kBits, Chunk>;
   gpu::let_next_begin();
@@ -96,7 +96,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((kWaves + kFollowers) * kLanes,
               in_last = (rows_of(blocks - 1) - first + plan.row_step - 1) / plan.row_step;
     const int64_t step_bytes = int64_t{plan.row_step} * fields.row_bytes;
     for (int segment = column; segment < plan.segments; segment += plan.segment_step) {
-      const Place place = place_in<kBits, Chunk>(fields, segment);
+      const ChunkPlace place = place_in<kBits, Chunk>(fields, segment);
       Feed feed(gpu::shared_memory() + (shared_state_bytes(plan) + lane_group * Feed::kSharedBytes),
                 {fields.bytes + ((mine * kBlockRows + first) * fields.row_bytes + int64_t{segment} * S::kBytes),
                  step_bytes, grid * kBlockRows * fields.row_bytes - in_block * step_bytes, in_block,
@@ -136,7 +136,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS((kWaves + kFollowers) * kLanes,
   for (int block = 0; block < blocks; ++block) {
     if (shared.many[block] == 0) continue;
     const Records records = records_of(matrix.header, matrix.records, mine + block * grid);
-    const Share share = share_records(records, lane_group, lane_groups, shared.distances);
+    const RecordShare share = share_records(records, lane_group, lane_groups, shared.distances);
     add_outliers(RecordWalk(records, share.first, share.last, share.start), fields.cols, x,
                  shared.outliers + block * kBlockRows);
     gpu::sync_block();
@@ -165,7 +165,7 @@ constexpr int kDecodeLaneGroups = 8;
 
 // Several records may meet at one element; the lane with the first of them adds all of them.
 template <int kBits, typename Chunk>
-ECMV_GPU_KERNEL void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
+ECMV_GPU_KERNEL void decode(FieldMatrix matrix, gpu::Pointer<int8_t> decoded) {
   const int64_t first_row = gpu::block_index() * kBlockRows;
   const int rows =
       matrix.fields.rows - first_row < kBlockRows ? static_cast<int>(matrix.fields.rows - first_row) : kBlockRows;
@@ -174,7 +174,7 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
   const uint32_t lowest = 0x01010101u * matrix.header[1];
   const int segments = segments_of<kBits, Chunk>(cols, matrix.fields.tail_width);
   for (int segment = 0; segment < segments; ++segment) {
-    const Place place = place_in<kBits, Chunk>(matrix.fields, segment);
+    const ChunkPlace place = place_in<kBits, Chunk>(matrix.fields, segment);
     for (int r = LaneGroup::group(); r < rows; r += kDecodeLaneGroups) {
       if (!place.any) continue;
       Chunk planes[kBits];
@@ -196,7 +196,7 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
   }
   gpu::sync_block();
   const Records records = records_of(matrix.header, matrix.records, gpu::block_index());
-  const Share share =
+  const RecordShare share =
       share_records(records, LaneGroup::group(), kDecodeLaneGroups, gpu::cast<int32_t>(gpu::shared_memory()));
   RecordWalk(records, share.first, share.last, share.start).run(cols, [&](int64_t record, int row, int col, int delta) {
     if (record != records.first && records.distance(record) == 0) return;
@@ -209,7 +209,7 @@ ECMV_GPU_KERNEL void decode(Matrix matrix, gpu::Pointer<int8_t> decoded) {
 
 int bits_of(const backends::CompressedView& view) { return std::to_integer<int>(view.sections[kHeader].host[0]); }
 
-Matrix matrix_of(const backends::CompressedView& view) {
+FieldMatrix matrix_of(const backends::CompressedView& view) {
   const auto bytes = [&](int section) { return reinterpret_cast<const uint8_t*>(view.sections[section].bytes.data()); };
   return {.header = bytes(kHeader),
           .fields = {.bytes = bytes(kFields),
@@ -248,10 +248,10 @@ Plan plan_of(int64_t grid, int64_t rows, int segments, int feed_bytes, int lane_
 }
 
 struct Multiply {
-  Matrix matrix;
+  FieldMatrix matrix;
   Plan plan;
   gpu::LaunchShape shape;
-  void (*kernel)(Matrix, gpu::Pointer<const int8_t>, gpu::Epilogue, Plan);
+  void (*kernel)(FieldMatrix, gpu::Pointer<const int8_t>, gpu::Epilogue, Plan);
   void operator()(void* stream, const backends::MatvecArgs& args) const {
     gpu::launch(kernel, shape, stream, matrix, args.x, gpu::epilogue_of(args), plan);
   }
@@ -297,8 +297,8 @@ constexpr ProductPolicy kProductPolicies[] = {{{"waves4_ring7_blocks4"}, product
                                               {{"waves8_registers_blocks2"}, product<8, 2, 0, 2>}};
 
 struct Decode {
-  Matrix matrix;
-  void (*kernel)(Matrix, gpu::Pointer<int8_t>);
+  FieldMatrix matrix;
+  void (*kernel)(FieldMatrix, gpu::Pointer<int8_t>);
   void operator()(void* stream, const backends::DecodeArgs& args) const {
     gpu::launch(kernel, {block_count(matrix.fields.rows), kDecodeLaneGroups * kLanes, kDecodeLaneGroups * 4}, stream,
                 matrix, reinterpret_cast<int8_t*>(args.out));
@@ -352,7 +352,7 @@ backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Laye
     if constexpr (kBits < kLeastTokenBits || kBits > kMostTokenBits) {
       return {};
     } else {
-      const Matrix matrix = matrix_of(view);
+      const FieldMatrix matrix = matrix_of(view);
       const int lowest = std::to_integer<int8_t>(view.sections[kHeader].host[1]), highest = lowest + (1 << kBits) - 1;
       const FieldElements<kBits> elements{gpu::kInt8Exponents, gpu::field_to_element(lowest), matrix.header,
                                           matrix.records};

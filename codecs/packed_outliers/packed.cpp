@@ -13,7 +13,7 @@ static_assert(std::endian::native == std::endian::little, "Stored numbers are li
 namespace {
 
 template <int kDistanceBytes, int kDeltaBits>
-struct Records {
+struct OutlierRecords {
   const uint8_t* distances;
   const uint8_t* deltas;
   int64_t distance(uint64_t i) const { return distance_at<kDistanceBytes>(distances, i); }
@@ -25,9 +25,11 @@ template <class F>
 void with_records(const Packed& packed, F f) {
   const uint8_t *distances = packed.distances, *deltas = packed.deltas;
   if (packed.form.distance_bytes == 1)
-    packed.form.delta_bits == 8 ? f(Records<1, 8>{distances, deltas}) : f(Records<1, 4>{distances, deltas});
+    packed.form.delta_bits == 8 ? f(OutlierRecords<1, 8>{distances, deltas})
+                                : f(OutlierRecords<1, 4>{distances, deltas});
   else
-    packed.form.delta_bits == 8 ? f(Records<2, 8>{distances, deltas}) : f(Records<2, 4>{distances, deltas});
+    packed.form.delta_bits == 8 ? f(OutlierRecords<2, 8>{distances, deltas})
+                                : f(OutlierRecords<2, 4>{distances, deltas});
 }
 
 // The planes of b: f(plane's bits, their place in the field, offset of the plane in units of the strip's width).

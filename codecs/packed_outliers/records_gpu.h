@@ -122,15 +122,15 @@ class RecordWalk {
 
 // The records of one of the block's lane groups, and where they start. Shares are whole steps, so a short list goes to
 // one group. `sums` has one int32 a lane group, in shared memory. All threads of the block take part.
-struct Share {
+struct RecordShare {
   int64_t first, last;
   int start;
 };
-ECMV_GPU_DEVICE Share share_records(const Records& records, int lane_group, int lane_groups,
-                                    gpu::Pointer<int32_t> sums) {
+ECMV_GPU_DEVICE RecordShare share_records(const Records& records, int lane_group, int lane_groups,
+                                          gpu::Pointer<int32_t> sums) {
   const int64_t steps = (records.last - records.first + kRecordsOfStep - 1) / kRecordsOfStep;
   const int64_t each = (steps + lane_groups - 1) / lane_groups * kRecordsOfStep;
-  Share share{records.first + lane_group * each, records.first + (lane_group + 1) * each, 0};
+  RecordShare share{records.first + lane_group * each, records.first + (lane_group + 1) * each, 0};
   if (share.first > records.last) share.first = records.last;
   if (share.last > records.last) share.last = records.last;
   int sum = 0;

@@ -1,4 +1,4 @@
-// quad_huffman: one length-limited Huffman code for the high parts of 2, 4 or 8 columns, low bits raw, patches for
+// quad_huffman: one length-limited Huffman code for the high parts of 4 or 8 columns, low bits raw, patches for
 // symbols without a code. A lane owns a row and decodes a symbol's columns by one look-up (README.md, FORMAT.md).
 #include "codecs/codec.h"
 
@@ -19,8 +19,8 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
       layout == Layout::rows ? matrix : datasets::MatrixView{stored_shape(matrix.shape, layout), matrix.type, elements};
   CompressedMatrix compressed = make_compressed(matrix, settings);
   const auto encode_as_wanted = [&] {
-    const Model model = make_model(stored, wanted, aim_of(settings));
-    return encode_sections(stored, model, tile_cols_for(stored.shape, settings), layout, compressed);
+    const Model model = make_model(stored, wanted);
+    return encode_sections(stored, model, tile_cols_for(stored, settings), layout, compressed);
   };
   if (!encode_as_wanted()) {
     wanted.table_bits = kMostTableBits - kRotationBits;  // no codes of more than 13 bits
@@ -40,7 +40,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
 const Codec& codec() {
   static const Codec codec = {
       .summary =
-          "high parts of 2, 4 or 8 columns (of bf16 and f8: exponents) in one Huffman code, low bits raw, patches; a "
+          "high parts of 4 or 8 columns (of bf16 and f8: exponents) in one Huffman code, low bits raw, patches; a "
           "lane a row, a symbol a look-up",
       .source =
           "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski "

@@ -5,8 +5,8 @@
 
 #include "backends/gpu/copy_bytes.h"
 #include "backends/gpu/products/dense_matvec.h"
+#include "codecs/quad_huffman/format/header.h"
 #include "codecs/quad_huffman/gpu/kernels.h"
-#include "codecs/quad_huffman/plain.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
@@ -44,10 +44,10 @@ std::span<const backends::Kernel> gpu_kernels() {
   static const backends::Kernel kernels[] = {
       decode_rows(),
       vector_int8(),
+      vector_units(),
       strips(),
       chain(),
       float_token(),
-      ring_tokens(),
       one_token(),
       fragments(),
       digits(),

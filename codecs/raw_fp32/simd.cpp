@@ -1,117 +1,12 @@
-// SIMD kernels of raw_fp32. A call converts x to float32 once, into the scratch; four accumulators a row hide the
-// latency of the additions, and then memory is the limit: 4 bytes an element. Float products go by panels, and by a
-// BLAS's sgemm beside them.
-#include <cstring>
-
+// SIMD kernels of raw_fp32: products by panels, and by a BLAS's sgemm beside them.
 #include "backends/cpu/products/blas.h"
 #include "backends/cpu/products/element_numbers.h"
 #include "backends/cpu/products/panel_product.h"
 #include "codecs/compressed_matrix.h"
 #include "codecs/raw_fp32/format.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "codecs/raw_fp32/simd.cpp"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
-
-#include "hwy/highway.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace ecmv::codecs::raw_fp32::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-struct Convert {
-  const float* elements;
-  int64_t cols;
-  void operator()(void*, const backends::DecodeArgs& args) const {
-    const hn::ScalableTag<float> d;
-    const hn::RebindToSigned<decltype(d)> di;
-    const hn::Rebind<int8_t, decltype(d)> d8;
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), count = args.rows.count() * cols;
-    const float* w = elements + args.rows.begin * cols;
-    auto* out = reinterpret_cast<int8_t*>(args.out);
-    int64_t i = 0;
-    for (; i + lanes <= count; i += lanes)
-      hn::StoreU(hn::DemoteTo(d8, hn::ConvertTo(di, hn::LoadU(d, w + i))), d8, out + i);
-    for (; i < count; ++i) out[i] = static_cast<int8_t>(w[i]);
-  }
-};
-
-// Upper halves.
-struct ConvertHalves {
-  const float* elements;
-  int64_t cols;
-  void operator()(void*, const backends::DecodeArgs& args) const {
-    const hn::ScalableTag<uint32_t> d;
-    const hn::Rebind<uint16_t, decltype(d)> d16;
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), count = args.rows.count() * cols;
-    const auto* w = reinterpret_cast<const uint32_t*>(elements + args.rows.begin * cols);
-    auto* out = reinterpret_cast<uint16_t*>(args.out);
-    int64_t i = 0;
-    for (; i + lanes <= count; i += lanes)
-      hn::StoreU(hn::TruncateTo(d16, hn::ShiftRight<16>(hn::LoadU(d, w + i))), d16, out + i);
-    for (; i < count; ++i) std::memcpy(out + i, reinterpret_cast<const std::byte*>(w + i) + 2, 2);
-  }
-};
-
-struct Multiply {
-  const float* elements;
-  int64_t all_cols;
-  void operator()(void*, const backends::MatvecArgs& args) const {
-    const hn::ScalableTag<float> d;
-    const hn::RebindToSigned<decltype(d)> di;
-    const hn::Rebind<int8_t, decltype(d)> d8;
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), cols = all_cols;
-    float* x = reinterpret_cast<float*>(args.scratch);
-    int64_t c = 0;
-    for (; c + lanes <= cols; c += lanes)
-      hn::StoreU(hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d8, args.x + c))), d, x + c);
-    for (; c < cols; ++c) x[c] = args.x[c];
-
-    const float* w = elements + args.rows.begin * cols;
-    for (int64_t row = args.rows.begin; row < args.rows.end; ++row, w += cols) {
-      auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-      for (c = 0; c + 4 * lanes <= cols; c += 4 * lanes) {
-        s0 = hn::MulAdd(hn::LoadU(d, w + c), hn::LoadU(d, x + c), s0);
-        s1 = hn::MulAdd(hn::LoadU(d, w + c + lanes), hn::LoadU(d, x + c + lanes), s1);
-        s2 = hn::MulAdd(hn::LoadU(d, w + c + 2 * lanes), hn::LoadU(d, x + c + 2 * lanes), s2);
-        s3 = hn::MulAdd(hn::LoadU(d, w + c + 3 * lanes), hn::LoadU(d, x + c + 3 * lanes), s3);
-      }
-      float sum = hn::ReduceSum(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
-      for (; c < cols; ++c) sum += w[c] * x[c];
-      args.y[row] = static_cast<int32_t>(sum);
-    }
-  }
-};
-
-backends::BoundKernel BindDecode(const CompressedView& matrix) {
-  if (matrix.type != datasets::ElementType::i8) return ConvertHalves{elements_of(matrix), matrix.shape.cols};
-  return Convert{elements_of(matrix), matrix.shape.cols};
-}
-backends::BoundKernel BindMatvec(const CompressedView& matrix) {
-  return {Multiply{elements_of(matrix), matrix.shape.cols},
-          {.scratch_bytes = matrix.shape.cols * static_cast<int64_t>(sizeof(float))}};
-}
-
-}  // namespace ecmv::codecs::raw_fp32::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace ecmv::codecs::raw_fp32 {
 namespace {
-
-HWY_EXPORT(BindDecode);
-HWY_EXPORT(BindMatvec);
-
-backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
-  return HWY_DYNAMIC_DISPATCH(BindDecode)(*layers[0].matrix);
-}
-backends::BoundKernel bind_matvec(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
-  return HWY_DYNAMIC_DISPATCH(BindMatvec)(*layers[0].matrix);
-}
-
-std::string refuses_matvec(const CompressedView& matrix, const backends::DeviceInfo&, const backends::Policy&) {
-  return why_not_int8(matrix);
-}
 
 backends::BoundKernel bind_panels(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place&) {
@@ -158,8 +53,6 @@ backends::BoundKernel bind_blas(const backends::Policy& policy, backends::Layers
 using enum backends::Activations;
 using backends::Op;
 constexpr backends::Kernel kKernels[] = {
-    {.op = Op::decode, .variant = "convert", .bind = bind_decode},
-    {.op = Op::matvec, .variant = "rows", .refuses = refuses_matvec, .bind = bind_matvec},
     {.op = Op::matmul, .variant = "panels", .policies = backends::cpu::kFloatPanels, .bind = bind_panels},
     {.op = Op::matmul,
      .variant = "panels",
@@ -184,4 +77,3 @@ constexpr backends::Kernel kKernels[] = {
 std::span<const backends::Kernel> simd_kernels() { return kKernels; }
 
 }  // namespace ecmv::codecs::raw_fp32
-#endif  // HWY_ONCE

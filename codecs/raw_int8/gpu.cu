@@ -1,7 +1,7 @@
-// GPU kernels of raw_int8. `tuned` (backends/gpu/products/dense_matvec.h) and `block_per_row`, the best product of the
-// MatVANS paper, read 16 bytes at once if every row begins at a multiple of 16, else 4 or 1. `chain` multiplies all
-// layers in one launch (chain_gpu.h). `blas` is the platform's library, which has no int8 product with a vector: x is
-// one of 1 or 16 columns, the others are zeros, and a launch of its own requantises.
+// GPU kernels of raw_int8. `tuned` (backends/gpu/products/dense_matvec.h) reads 16 bytes at once if every row begins at
+// a multiple of 16, else 4 or 1. `chain` multiplies all layers in one launch (chain_gpu.h). `blas` is the platform's
+// library, which has no int8 product with a vector: x is one of 1 or 16 columns, the others are zeros, and a launch of
+// its own requantises.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -21,36 +21,6 @@ namespace {
 
 namespace plain = modelling::ECMV_GPU_NAMESPACE;
 
-constexpr int kThreadsOfBlock = 256;  // of block_per_row
-
-// Sums the chunks first, first + stride, ... of one row.
-template <typename Chunk>
-ECMV_GPU_DEVICE int32_t dot_strided(gpu::Pointer<const int8_t> row, gpu::Pointer<const int8_t> x, int chunks, int first,
-                                    int stride) {
-  const gpu::Pointer<const Chunk> w_chunks = gpu::cast<const Chunk>(row), x_chunks = gpu::cast<const Chunk>(x);
-  int32_t sum = 0;
-  for (int chunk = first; chunk < chunks; chunk += stride)
-    sum = gpu::dot(w_chunks[chunk], gpu::load_shared_by_many(x_chunks + chunk), sum);
-  return sum;
-}
-
-// Each wave adds up its own sum, then the first thread adds the waves' sums.
-template <typename Chunk>
-ECMV_GPU_KERNEL void block_per_row(gpu::Pointer<const int8_t> w, int64_t rows, int cols, gpu::Pointer<const int8_t> x,
-                                   gpu::Epilogue epilogue) {
-  const gpu::Pointer<int32_t> sums = gpu::cast<int32_t>(gpu::shared_memory());
-  const int64_t row = gpu::block_index();
-  const int32_t sum = dot_strided<Chunk>(w + row * cols, x, cols / static_cast<int>(sizeof(Chunk)), gpu::thread_index(),
-                                         gpu::block_size());
-  const int32_t of_wave = gpu::Wave::reduce_add(sum);
-  if (gpu::Wave::lane() == 0) sums[gpu::Wave::group()] = of_wave;
-  gpu::sync_block();
-  if (gpu::thread_index() != 0) return;
-  int32_t total = 0;
-  for (int i = 0; i < gpu::block_size() / gpu::wave_size(); ++i) total += sums[i];
-  epilogue.store(row, total);
-}
-
 // One thread an element.
 ECMV_GPU_KERNEL void copy_vector(gpu::Pointer<const int8_t> from, gpu::Pointer<int8_t> to, int64_t length) {
   const int64_t i = gpu::block_index() * gpu::block_size() + gpu::thread_index();
@@ -62,18 +32,6 @@ using gpu::DenseMatrix;
 DenseMatrix matrix_of(const backends::Layer& layer, const backends::Place& place, bool early = false) {
   return gpu::dense_matrix(*layer.matrix, modelling::plain_elements<std::byte>(*layer.matrix), place.device(), early);
 }
-
-struct BlockPerRow {
-  DenseMatrix matrix;
-  void operator()(void* stream, const backends::MatvecArgs& args) const {
-    const datasets::Shape shape = matrix.shape;
-    const int64_t shared_bytes = kThreadsOfBlock / matrix.wave_size * static_cast<int64_t>(sizeof(int32_t));
-    gpu::for_widest_chunk(shape.cols, [&](auto chunk) {
-      gpu::launch(block_per_row<decltype(chunk)>, {shape.rows, kThreadsOfBlock, shared_bytes}, stream, matrix.i8(),
-                  shape.rows, shape.cols, args.x, gpu::epilogue_of(args));
-    });
-  }
-};
 
 // Waves a block, loads a lane and row, rows a wave where more than one, waves that must fit on a multiprocessor.
 // `early` policies begin to load while the layer before ends, on devices that can. On H100 and H200 the first early
@@ -262,9 +220,6 @@ std::string refuses(const backends::CompressedView& matrix, const backends::Devi
 
 using backends::Layers;
 
-backends::BoundKernel bind_block_per_row(const backends::Policy&, Layers layers, int, backends::Place& place) {
-  return {BlockPerRow{matrix_of(layers[0], place)}, {.requantises = true}};
-}
 backends::BoundKernel bind_tuned(const backends::Policy& policy, Layers layers, int, backends::Place& place) {
   const auto& tuned = policy.as<TunedPolicy>();
   return {Tuned{matrix_of(layers[0], place, tuned.early), tuned.launch}, {.requantises = true}};
@@ -294,7 +249,6 @@ constexpr backends::Kernel kKernels[] = {
      .whole_chain = true,
      .refuses = chain_refuses,
      .bind = bind_chain},
-    {.op = Op::matvec, .variant = "block_per_row", .refuses = refuses, .bind = bind_block_per_row},
     {.op = Op::matvec, .variant = "blas", .policies = kBlasPolicies, .refuses = blas_refuses, .bind = bind_blas},
     plain::kPlainTokens<gpu::Int8Elements, gpu::kInt8TokenPolicies>,
     {.op = Op::matmul,

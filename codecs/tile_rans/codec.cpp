@@ -1,6 +1,6 @@
 // tile_rans: matrices of 16 levels in tiles that decode by themselves. The coders are rANS with streams and frequencies
-// of each tile; rANS and Huffman codes for lanes that multiply at once; and plain packed 4 bits as the baseline. This
-// file has the settings and the reference decoder.
+// of each tile, Huffman codes for lanes that multiply at once, and plain packed 4 bits as the baseline. This file has
+// the settings and the reference decoder.
 #include "codecs/codec.h"
 
 #include <algorithm>
@@ -58,28 +58,27 @@ class Reader {
   std::span<const std::byte> bytes_;
 };
 
-// The symbol of each slot, and where each symbol's interval begins.
+// The symbol of each slot of a tile, and where each symbol's interval begins.
 struct Slots {
-  std::vector<uint16_t> symbol;
-  std::vector<uint32_t> frequency, first;
+  std::vector<uint8_t> symbol;
+  std::array<uint32_t, kLevels> frequency, first;
 
-  Slots(const Reader& tables, size_t begin, size_t symbols, uint32_t slots, uint32_t most)
-      : frequency(symbols), first(symbols) {
-    for (size_t s = 0; s < symbols; ++s) {
-      frequency[s] = tables.at<uint16_t>(begin + 2 * s);
+  Slots(const Reader& tables, int64_t tile) {
+    for (size_t s = 0; s < kLevels; ++s) {
+      frequency[s] = tables.at<uint16_t>(static_cast<size_t>(tile * kTileTableBytes) + 2 * s);
       first[s] = static_cast<uint32_t>(symbol.size());
-      if (frequency[s] > most || frequency[s] > slots - symbol.size())
+      if (frequency[s] > kTileSlots - symbol.size())
         throw MalformedStream("Frequencies of a tile_rans stream are too large.");
-      symbol.insert(symbol.end(), frequency[s], static_cast<uint16_t>(s));
+      symbol.insert(symbol.end(), frequency[s], static_cast<uint8_t>(s));
     }
-    if (symbol.size() != slots)
+    if (symbol.size() != kTileSlots)
       throw MalformedStream("Frequencies of a tile_rans stream add up to " + std::to_string(symbol.size()) + ", not " +
-                            std::to_string(slots) + ".");
+                            std::to_string(kTileSlots) + ".");
   }
   // Takes the symbol that a state means. The state becomes the one before it, not yet renormalised.
-  uint32_t take(uint32_t& x, int prob_bits) const {
-    const uint32_t slot = x & ((1u << prob_bits) - 1), s = symbol[slot];
-    x = frequency[s] * (x >> prob_bits) + slot - first[s];
+  uint32_t take(uint32_t& x) const {
+    const uint32_t slot = x & (kTileSlots - 1), s = symbol[slot];
+    x = frequency[s] * (x >> kTileProbBits) + slot - first[s];
     return s;
   }
 };
@@ -125,7 +124,7 @@ size_t filled_up(size_t bytes) { return (bytes + kCodesAlign - 1) / kCodesAlign 
 // A tile of rans. Returns where the next one begins.
 size_t decode_tile(const Layout& layout, const Tile& tile, const Reader& tables, const Reader& codes, size_t at,
                    Elements& out) {
-  const Slots slots(tables, static_cast<size_t>(tile.number * kTileTableBytes), kLevels, kTileSlots, kTileSlots);
+  const Slots slots(tables, tile.number);
   std::array<uint32_t, kMostStreams> states{};
   for (int stream = 0; stream < layout.streams; ++stream, at += 4) {
     states[stream] = codes.at<uint32_t>(at);
@@ -134,7 +133,7 @@ size_t decode_tile(const Layout& layout, const Tile& tile, const Reader& tables,
   }
   for (int i = 0; i < tile.rows * tile.cols; ++i) {
     uint32_t& x = states[i % layout.streams];
-    out.put(tile, i / tile.cols, i % tile.cols, slots.take(x, kTileProbBits));
+    out.put(tile, i / tile.cols, i % tile.cols, slots.take(x));
     while (x < kByteLower) x = x << 8 | codes.at<uint8_t>(at++);
   }
   for (int stream = 0; stream < layout.streams; ++stream)
@@ -160,57 +159,6 @@ void decode_tiles(const Layout& layout, const CompressedView& compressed, Elemen
       at = decode_tile(layout, tile, tables, codes, at, out);
     }
   check_size(codes.size(), static_cast<int64_t>(filled_up(at)), "codes");
-}
-
-// A lane of a tile of rans_lanes: words [at, end).
-void decode_lane(const Layout& layout, const Tile& tile, int lane, const Slots& slots, const Reader& codes,
-                 const Reader& raw, size_t at, size_t end, Elements& out) {
-  const auto word = [&] {
-    if (at >= end) throw MalformedStream("A lane of a tile_rans stream ends too early.");
-    return uint32_t{codes.at<uint16_t>(2 * at++)};
-  };
-  uint32_t x = word();
-  x |= word() << 16;
-  if (x < kWordLower) throw MalformedStream("A lane's state of a tile_rans stream is out of its range.");
-  for (int number = 0; number < tile.lane_quads(); ++number) {
-    const int panel = number / kPanelQuads, quad = number % kPanelQuads;
-    uint32_t bytes = 0;
-    for (int part = 0; part < 4 / layout.symbol_cols; ++part) {
-      const uint32_t symbol = slots.take(x, layout.prob_bits), value = lane_entry(layout.symbol_cols, symbol, 0, 0);
-      if (x < kWordLower) x = x << 16 | word();
-      if (layout.symbol_cols == 2) {
-        bytes |= value << (16 * part);
-      } else {
-        const auto place = static_cast<size_t>(((tile.first_panel + panel) * kLanes + lane) * 4);
-        bytes = high_bytes(value) | (raw.at<uint32_t>(place) >> (2 * quad) & 0x03030303u);
-      }
-    }
-    out.put_quad(tile, panel, lane, quad, bytes);
-  }
-  if (x != kWordLower) throw MalformedStream("A lane of a tile_rans stream does not end in its start state.");
-  if (at != end) throw MalformedStream("A lane of a tile_rans stream holds more words than its elements need.");
-}
-
-void decode_lanes(const Layout& layout, const CompressedView& compressed, Elements& out) {
-  const Reader tables(compressed.sections[kTables].bytes), index(compressed.sections[kIndex].bytes),
-      codes(compressed.sections[kCodes].bytes), raw(compressed.sections[kRaw].bytes);
-  check_size(tables.size(), kLaneTableBytes, "tables");
-  check_size(index.size(), layout.tiles() * kLaneIndexBytes + 4, "index entries");
-  check_size(raw.size(), layout.has_raw() ? panels_of(layout) * kRawPanelBytes : 0, "raw bits");
-  const Slots slots(tables, 0, kLaneSymbols, 1u << layout.prob_bits, kMostFrequency);
-  for (int64_t down = 0; down < layout.tiles_down; ++down)
-    for (int64_t across = 0; across < layout.tiles_across; ++across) {
-      const Tile tile = tile_at(layout, down, across);
-      const auto entry = static_cast<size_t>(tile.number * kLaneIndexBytes);
-      const size_t begin = index.at<uint32_t>(entry), tile_end = index.at<uint32_t>(entry + kLaneIndexBytes);
-      for (int lane = 0; lane < kLanes; ++lane) {
-        const size_t from = begin + index.at<uint16_t>(entry + 4 + static_cast<size_t>(2 * lane));
-        const size_t to =
-            lane + 1 < kLanes ? begin + index.at<uint16_t>(entry + 6 + static_cast<size_t>(2 * lane)) : tile_end;
-        decode_lane(layout, tile, lane, slots, codes, raw, from, to, out);
-      }
-    }
-  check_size(codes.size(), static_cast<int64_t>(filled_up(2 * size_t{index.at<uint32_t>(index.size() - 4)})), "codes");
 }
 
 // A tile of huffman_lanes from `codes`; every read is checked. A lane's string must end in its last word.
@@ -303,8 +251,7 @@ void decode_huffman(const Layout& layout, const CompressedView& compressed, Elem
           }
           const int panel = number / kPanelQuads, quad = number % kPanelQuads;
           if (layout.has_raw())
-            bytes |= raw.at<uint32_t>(static_cast<size_t>(4 * raw_word(layout, tile.first_panel + panel, lane))) >>
-                         (2 * quad) &
+            bytes |= raw.at<uint32_t>(static_cast<size_t>(4 * raw_word(tile.first_panel + panel, lane))) >> (2 * quad) &
                      0x03030303u;
           out.put_quad(tile, panel, lane, quad, bytes);
         }
@@ -349,7 +296,6 @@ void decode(const CompressedView& compressed, std::span<std::byte> out) {
     throw MalformedStream("The tile counts of a tile_rans stream are not those of its shape.");
   Elements elements(layout, levels, compressed.type, out);
   if (layout.coder == Coder::rans) decode_tiles(layout, compressed, elements);
-  if (layout.coder == Coder::rans_lanes) decode_lanes(layout, compressed, elements);
   if (layout.coder == Coder::huffman_lanes) decode_huffman(layout, compressed, elements);
   if (layout.coder == Coder::packed) decode_packed(layout, compressed, elements);
 }
@@ -359,17 +305,13 @@ int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   if (layout.tiles() == 0) return 0;
   const int64_t padded = panels_of(layout) * kPanelRows * kPanelCols;
   if (layout.coder == Coder::packed) return kLayerBytes + padded / 2;
-  // A symbol of rans takes up to 12 bits. A symbol of two or four columns takes prob_bits and a word rounded up, and
-  // two raw bits an element.
-  if (layout.coder == Coder::rans)
+  if (layout.coder == Coder::rans)  // a symbol takes up to 12 bits
     return kLayerBytes + kCodesAlign + layout.tiles() * (kTileTableBytes + kTileIndexBytes + 4 * layout.streams) +
            shape.elements() * 2;
-  if (layout.coder ==
-      Coder::huffman_lanes)  // lines as long as the longest lane's, which takes table_bits a symbol, and blocks begun
-    return kHuffmanLayerBytes + (int64_t{4} << kMostTableBits) +
-           (layout.tiles() + 1) * (kHuffmanIndexBytes + kCountBytes + kCodesAlign + (kBlockLines + 1) * kLineBytes) +
-           padded * 2;
-  return kLayerBytes + kCodesAlign + kLaneTableBytes + 4 + layout.tiles() * (kLaneIndexBytes + kLanes * 6) + padded * 2;
+  // Lines as long as the longest lane's, which takes table_bits a symbol, and blocks begun.
+  return kHuffmanLayerBytes + (int64_t{4} << kMostTableBits) +
+         (layout.tiles() + 1) * (kHuffmanIndexBytes + kCountBytes + kCodesAlign + (kBlockLines + 1) * kLineBytes) +
+         padded * 2;
 }
 
 ErrorBound error_bound(datasets::MatrixView matrix, const Settings&) {
@@ -402,17 +344,14 @@ const Codec& codec() {
           {
               choice_setting(
                   "coder",
-                  "rans: frequencies and interleaved bytes of each tile; rans_lanes: symbols of several columns, "
-                  "a lane's words by themselves; "
-                  "huffman_lanes: the same symbols in prefix codes, lanes' words side by side; packed: 4 bits",
-                  "rans", {"rans", "rans_lanes", "huffman_lanes", "packed"}),
-              choice_setting("tile", "rows x columns of a tile", "64x64", {"64x64", "128x32", "64x256", "64x512"}),
+                  "rans: frequencies and interleaved bytes of each tile; huffman_lanes: prefix codes of several "
+                  "columns, lanes' words side by side; packed: 4 bits",
+                  "rans", {"rans", "huffman_lanes", "packed"}),
+              choice_setting("tile", "rows x columns of a tile", "64x64", {"64x64", "64x256", "64x512"}),
               number_setting("streams", "streams", "rans: states of a tile, 4, 8, 16, 32 or 64", 8, 4, kMostStreams),
-              value_setting(
-                  "symbol_cols", "columns",
-                  "rans_lanes, huffman_lanes: columns of a symbol, 2, or 4 and two bits of each stored plainly", 4,
-                  {2, 4}),
-              number_setting("prob_bits", "bits", "rans_lanes: frequencies add up to 2^prob_bits", 11, 10, 12),
+              value_setting("symbol_cols", "columns",
+                            "huffman_lanes: columns of a symbol, 2, or 4 and two bits of each stored plainly", 4,
+                            {2, 4}),
               number_setting("table_bits", "bits", "huffman_lanes: the longest code", 10, kLeastTableBits,
                              kMostTableBits),
           },

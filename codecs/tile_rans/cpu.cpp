@@ -21,7 +21,7 @@ void for_each_tile(const BoundTiles& tiles, backends::Rows rows, std::byte* scra
   const TileDecoder decoder(tiles, scratch.tile);
   const Layout& layout = decoder.layout();
   if (layout.tiles() == 0) return;
-  for (int64_t down = rows.begin / layout.tile_rows; down * layout.tile_rows < rows.end; ++down)
+  for (int64_t down = rows.begin / kTileRows; down * kTileRows < rows.end; ++down)
     for (int64_t across = 0; across < layout.tiles_across; ++across) {
       const Tile tile = tile_at(layout, down, across);
       f(tile, scratch.symbols, decoder.decode(tile, scratch.symbols));
@@ -73,8 +73,7 @@ struct Multiply {
 
 template <class Body>
 backends::BoundKernel bound(const Body& body) {
-  const BoundTiles& tiles = body.tiles;
-  return {body, {.rows_per_block = tiles.layout.tile_rows, .scratch_bytes = sizeof(Scratch)}};
+  return {body, {.rows_per_block = kTileRows, .scratch_bytes = sizeof(Scratch)}};
 }
 
 backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {

@@ -120,7 +120,7 @@ void encode_tiles(const Layout& layout, std::span<const uint8_t> symbols, std::v
   });
 }
 
-// The input of rans_lanes and huffman_lanes: symbols of columns of a lane's quads, for a table of the layer, and raw
+// The input of huffman_lanes: symbols of columns of a lane's quads, for a table of the layer, and raw
 // bits.
 class LaneSymbols {
  public:
@@ -151,7 +151,7 @@ class LaneSymbols {
     for (int panel = 0; panel < tile.panels(); ++panel)
       for (int lane = 0; lane < kLanes; ++lane)
         for (int quad = 0; quad < kPanelQuads; ++quad)
-          words[static_cast<size_t>(raw_word(layout_, panel, lane))] |=
+          words[static_cast<size_t>(raw_word(panel, lane))] |=
               (quads_.at(tile, lane, panel * kPanelQuads + quad) & 0x03030303u) << (2 * quad);
     for (const uint32_t word : words) append<uint32_t>(raw.bytes, word);
   }
@@ -169,47 +169,6 @@ class LaneSymbols {
   const Layout& layout_;
   TileQuads quads_;
 };
-
-void encode_lanes(const Layout& layout, std::span<const uint8_t> symbols, std::vector<Section>& sections) {
-  const LaneSymbols lane_symbols(layout, symbols);
-  const std::vector<uint32_t> frequency = lane_frequencies(lane_symbols.counts(), layout.prob_bits);
-  std::array<uint32_t, kLaneSymbols> first{};
-  for (int s = 1; s < kLaneSymbols; ++s) first[s] = first[s - 1] + frequency[s - 1];
-  for (const uint32_t f : frequency) append<uint16_t>(sections[kTables].bytes, static_cast<uint16_t>(f));
-
-  std::vector<std::byte>& codes = sections[kCodes].bytes;
-  std::vector<uint16_t> backwards;
-  double filler_bits = 0;  // what the model says of symbols past a tile's edge that end a lane
-  for_each_tile(layout, [&](const Tile& tile) {
-    const size_t tile_begin = codes.size();
-    append<uint32_t>(sections[kIndex].bytes, offset_of(tile_begin / 2));
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const size_t start = (codes.size() - tile_begin) / 2;
-      if (start > std::numeric_limits<uint16_t>::max())
-        throw std::length_error("A tile of a tile_rans matrix is longer than its lanes' starts of 16 bits reach.");
-      append<uint16_t>(sections[kIndex].bytes, static_cast<uint16_t>(start));
-      uint32_t x = kWordLower;
-      backwards.clear();
-      bool at_end = true;
-      for (int i = lane_symbols.count(tile); i-- > 0;) {
-        const uint32_t symbol = lane_symbols.at(tile, lane, i), f = frequency[symbol];
-        at_end = at_end && lane_symbols.is_filler(tile, lane, i);
-        if (at_end) filler_bits += layout.prob_bits - std::log2(f);
-        while (x >> 16 >= (kWordLower >> layout.prob_bits) * f) {
-          backwards.push_back(static_cast<uint16_t>(x));
-          x >>= 16;
-        }
-        x = (x / f << layout.prob_bits) + first[symbol] + x % f;
-      }
-      append<uint32_t>(codes, x);
-      for (size_t i = backwards.size(); i-- > 0;) append<uint16_t>(codes, backwards[i]);
-    }
-    lane_symbols.append_raw(tile, sections[kRaw]);
-  });
-  append<uint32_t>(sections[kIndex].bytes, offset_of(codes.size() / 2));
-  sections[kCodes].padding_bytes = static_cast<int64_t>(filler_bits / 8);
-  lane_symbols.finish_raw(sections[kRaw]);
-}
 
 // A code with its first bit lowest.
 struct PrefixCode {
@@ -292,42 +251,9 @@ void encode_huffman(const Layout& layout, std::span<const uint8_t> symbols, std:
 
 }  // namespace
 
-std::vector<uint32_t> lane_frequencies(std::span<const uint64_t> counts, int prob_bits) {
-  // Caps each frequency at the most; the other symbols share the excess, again and again.
-  std::vector<uint32_t> frequency = modelling::normalise(counts, prob_bits);
-  uint32_t surplus = 0;
-  for (uint32_t& f : frequency)
-    if (f > kMostFrequency) {
-      surplus += f - kMostFrequency;
-      f = kMostFrequency;
-    }
-  // Gives it first to symbols in use, in proportion, so that it is used up in a few rounds; then one by one to all.
-  while (surplus > 0) {
-    uint64_t weight = 0;
-    for (const uint32_t f : frequency) weight += f < kMostFrequency ? f : 0;
-    uint32_t given = 0;
-    for (uint32_t& f : frequency) {
-      if (f == kMostFrequency || weight == 0) continue;
-      const uint32_t share =
-          std::min({static_cast<uint32_t>(uint64_t{surplus} * f / weight), kMostFrequency - f, surplus - given});
-      f += share;
-      given += share;
-    }
-    surplus -= given;
-    if (given > 0) continue;
-    for (uint32_t& f : frequency)
-      if (f < kMostFrequency && surplus > 0) {
-        ++f;
-        --surplus;
-      }
-  }
-  return frequency;
-}
-
 void encode_symbols(const Layout& layout, std::span<const uint8_t> symbols, std::vector<Section>& sections) {
   if (layout.coder == Coder::packed) encode_packed(layout, symbols, sections[kCodes]);
   if (layout.coder == Coder::rans) encode_tiles(layout, symbols, sections);
-  if (layout.coder == Coder::rans_lanes) encode_lanes(layout, symbols, sections);
   if (layout.coder == Coder::huffman_lanes) encode_huffman(layout, symbols, sections);
   fill_up(sections[kCodes]);
 }

@@ -13,8 +13,4 @@ namespace ecmv::codecs::tile_rans {
 // exceeds 32 bits.
 void encode_symbols(const Layout& layout, std::span<const uint8_t> symbols, std::vector<Section>& sections);
 
-// Frequencies of symbols of rans_lanes: at most 255 each, sum 2^prob_bits. Symbols with count 0 get none unless the
-// others cannot reach the sum.
-std::vector<uint32_t> lane_frequencies(std::span<const uint64_t> counts, int prob_bits);
-
 }  // namespace ecmv::codecs::tile_rans

@@ -5,18 +5,14 @@
 //   layer   scale    f32 scale, f32 zero_point (an integer multiple of scale), u32 tiles down, u32 tiles across
 //                    huffman_lanes: also u32 lines of the longest tile
 //   tables  table    rans: u16 frequency[16] a tile, sum 4096
-//                    rans_lanes: u16 frequency[256] of the layer, each at most 255, sum 2^prob_bits
 //                    huffman_lanes: u32 entry[2^table_bits] of the layer
 //   index   index    rans: u32 first byte in `codes`, u32 symbols, a tile
-//                    rans_lanes: u32 first word, u16 start[32] a tile, and the last tile's end (u32)
 //                    huffman_lanes: u32 first unit of 16 bytes, u32 full lines a tile, and the last tile's end (u32
 //                    unit, u32 0)
 //   codes   payload  rans: a tile's states (u32), then bytes in the order in which decoding takes them
-//                    rans_lanes: words (u16), lane after lane: the lane's state (low word, high word), then its words
-//                    in the order of decoding
 //                    huffman_lanes: counts, lines and tails of a tile
 //                    packed: panels, see below
-//   raw     payload  rans_lanes, huffman_lanes with symbols of 4 columns: panels of the elements' two low bits
+//   raw     payload  huffman_lanes with symbols of 4 columns: panels of the elements' two low bits
 //
 // rans: a tile's symbols are coded row by row; symbol i belongs to stream i mod S; states are in [2^23, 2^31), slot =
 // state & 4095.
@@ -25,8 +21,7 @@
 // c) is byte c % 4 of quad r / 8 + 2 (c / 16) of lane 4 (r % 8) + c % 16 / 4. A tile's panels go down first, then to
 // the right; the part of a panel beyond the tile is padding. A packed panel has two words a lane, one for quads 0 and 1
 // and one for quads 2 and 3, with four bits of each in a byte, the even quad low. A raw panel has a word a lane, two
-// bits of a byte for each quad. A symbol of rans_lanes and of huffman_lanes is two or four columns of a quad; states
-// are in [2^16, 2^32).
+// bits of a byte for each quad. A symbol of huffman_lanes is two or four columns of a quad.
 //
 // huffman_lanes: tiles are filled up to whole pieces of 8 panels. A lane's codes of a tile are one string of bits,
 // first bit lowest, cut into words. Entry i of the table is for strings that go on with the bits of i, the first one
@@ -47,9 +42,10 @@
 namespace ecmv::codecs::tile_rans {
 
 enum SectionNumber { kLayer, kTables, kIndex, kCodes, kRaw, kSections };
-enum class Coder : uint8_t { rans, rans_lanes, huffman_lanes, packed };
+enum class Coder : uint8_t { rans, huffman_lanes, packed };
 
 inline constexpr int kLevels = 16;  // symbols
+inline constexpr int64_t kTileRows = 64;
 inline constexpr int64_t kLayerBytes = 16;
 inline constexpr int64_t kCodesAlign = 16;  // sections of codes are filled up to a multiple of it
 
@@ -60,14 +56,9 @@ inline constexpr uint32_t kByteLower = 1u << 23;
 inline constexpr int64_t kTileTableBytes = 2 * kLevels, kTileIndexBytes = 8;
 inline constexpr int kMostStreams = 64;
 
-// rans_lanes.
+// huffman_lanes.
 inline constexpr int kLanes = 32;
 inline constexpr int kLaneSymbols = 256;
-inline constexpr uint32_t kMostFrequency = 255;
-inline constexpr uint32_t kWordLower = 1u << 16;
-inline constexpr int64_t kLaneTableBytes = 2 * kLaneSymbols, kLaneIndexBytes = 4 + 2 * kLanes;
-
-// huffman_lanes.
 inline constexpr int64_t kHuffmanLayerBytes = kLayerBytes + 4, kHuffmanIndexBytes = 8, kCountBytes = kLanes / 2;
 inline constexpr int kLineBytes = 4 * kLanes, kBlockLines = 4;  // full lines come in blocks
 inline constexpr int kMostTailWords = 15;                       // of a lane
@@ -84,27 +75,14 @@ inline constexpr int quad_of(int row, int col) { return row / 8 + col / 16 * 2; 
 inline constexpr int row_of(int lane, int quad) { return lane / 4 + quad % 2 * 8; }
 inline constexpr int col_of(int lane, int quad) { return lane % 4 * 4 + quad / 2 * 16; }
 
-// The number in rans_lanes' table of four or two columns, given as bytes of a quad: two high bits of each of four
+// The number in the table of four or two columns, given as bytes of a quad: two high bits of each of four
 // columns, or four bits of each of two.
 inline constexpr uint32_t symbol_of_four(uint32_t quad) {
   return (quad >> 2 & 3) | (quad >> 8 & 0xC) | (quad >> 14 & 0x30) | (quad >> 20 & 0xC0);
 }
 inline constexpr uint32_t symbol_of_two(uint32_t pair) { return (pair & 15) | (pair >> 4 & 0xF0); }
 
-// An entry of rans_lanes' table: value (16) | rank (8) | frequency (8). The value of two columns is their bytes; that
-// of four is a nibble each, which selects one of four bytes.
-inline constexpr uint32_t lane_entry(int symbol_cols, uint32_t symbol, uint32_t rank, uint32_t frequency) {
-  const uint32_t value = symbol_cols == 2
-                             ? (symbol & 15) | (symbol & 0xF0) << 4
-                             : (symbol & 3) | (symbol & 0xC) << 2 | (symbol & 0x30) << 4 | (symbol & 0xC0) << 6;
-  return value | rank << 16 | frequency << 24;
-}
-// The high bits of four columns in the bytes of a quad, where the value's nibbles are 0..3.
-inline constexpr uint32_t high_bytes(uint32_t value) {
-  return (value & 3) << 2 | (value & 0x30) << 6 | (value & 0x300) << 10 | (value & 0x3000) << 14;
-}
-
-// An entry of huffman_lanes' table, and its fields.
+// An entry of the table, and its fields.
 inline constexpr uint32_t huffman_entry(int symbol_cols, uint32_t symbol, uint32_t length) {
   if (symbol_cols == 2) return (symbol & 15) | (symbol & 0xF0) << 4 | length << 16;
   const uint32_t highs = (symbol & 3) << 2 | (symbol & 0xC) << 8 | (symbol & 0x30) << 14 | (symbol & 0xC0) << 20;
@@ -125,17 +103,17 @@ inline constexpr uint32_t kHighBits = 0x0C0C0C0Cu, kPairBits = 0x0F0Fu;
 // The layout of the bytes, as settings and shape determine it.
 struct Layout {
   Coder coder = Coder::rans;
-  int64_t tile_rows = 0, tile_cols = 0;
-  int streams = 0, symbol_cols = 0, prob_bits = 0, table_bits = 0;
+  int64_t tile_cols = 0;
+  int streams = 0, symbol_cols = 0, table_bits = 0;
   datasets::Shape shape;
   int64_t tiles_down = 0, tiles_across = 0;  // 0 for a matrix without elements
 
   int64_t tiles() const { return tiles_down * tiles_across; }
-  bool has_raw() const { return (coder == Coder::rans_lanes || coder == Coder::huffman_lanes) && symbol_cols == 4; }
+  bool has_raw() const { return coder == Coder::huffman_lanes && symbol_cols == 4; }
   // Tiles at the edges are filled up to multiples of these.
-  int64_t row_unit() const { return coder == Coder::huffman_lanes ? tile_rows : kPanelRows; }
+  int64_t row_unit() const { return coder == Coder::huffman_lanes ? kTileRows : kPanelRows; }
   int64_t col_unit() const {
-    return coder == Coder::huffman_lanes ? kPiecePanels * kPanelRows * kPanelCols / tile_rows : kPanelCols;
+    return coder == Coder::huffman_lanes ? kPiecePanels * kPanelRows * kPanelCols / kTileRows : kPanelCols;
   }
   int64_t padded_cols() const { return (shape.cols + col_unit() - 1) / col_unit() * col_unit(); }
   int64_t layer_bytes() const { return coder == Coder::huffman_lanes ? kHuffmanLayerBytes : kLayerBytes; }
@@ -144,19 +122,14 @@ struct Layout {
 inline Layout layout_of(datasets::Shape shape, const Settings& settings) {
   Layout layout;
   const std::string_view coder = settings.text("coder"), tile = settings.text("tile");
-  layout.coder = coder == "rans"         ? Coder::rans
-                 : coder == "packed"     ? Coder::packed
-                 : coder == "rans_lanes" ? Coder::rans_lanes
-                                         : Coder::huffman_lanes;
-  layout.tile_rows = tile == "128x32" ? 128 : 64;
-  layout.tile_cols = tile == "128x32" ? 32 : tile == "64x64" ? 64 : tile == "64x256" ? 256 : 512;
+  layout.coder = coder == "rans" ? Coder::rans : coder == "packed" ? Coder::packed : Coder::huffman_lanes;
+  layout.tile_cols = tile == "64x64" ? 64 : tile == "64x256" ? 256 : 512;
   layout.streams = static_cast<int>(settings.integer("streams"));
   layout.symbol_cols = static_cast<int>(settings.integer("symbol_cols"));
-  layout.prob_bits = static_cast<int>(settings.integer("prob_bits"));
   layout.table_bits = static_cast<int>(settings.integer("table_bits"));
   layout.shape = shape;
   if (shape.elements() == 0) return layout;
-  layout.tiles_down = (shape.rows + layout.tile_rows - 1) / layout.tile_rows;
+  layout.tiles_down = (shape.rows + kTileRows - 1) / kTileRows;
   layout.tiles_across = (shape.cols + layout.tile_cols - 1) / layout.tile_cols;
   return layout;
 }
@@ -176,9 +149,9 @@ inline int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1)
 inline Tile tile_at(const Layout& layout, int64_t down, int64_t across) {
   Tile tile{};
   tile.number = down * layout.tiles_across + across;
-  tile.row = down * layout.tile_rows;
+  tile.row = down * kTileRows;
   tile.col = across * layout.tile_cols;
-  tile.rows = static_cast<int>(std::min(layout.tile_rows, layout.shape.rows - tile.row));
+  tile.rows = static_cast<int>(std::min(kTileRows, layout.shape.rows - tile.row));
   tile.cols = static_cast<int>(std::min(layout.tile_cols, layout.shape.cols - tile.col));
   tile.panels_down = static_cast<int>(round_up(tile.rows, layout.row_unit()) / kPanelRows);
   tile.panels_across = static_cast<int>(round_up(tile.cols, layout.col_unit()) / kPanelCols);
@@ -193,9 +166,6 @@ inline int64_t panels_of(const Layout& layout) {
              : round_up(layout.shape.rows, layout.row_unit()) / kPanelRows * (layout.padded_cols() / kPanelCols);
 }
 // The place of a lane and panel's raw word in section `raw`, in words.
-inline int64_t raw_word(const Layout& layout, int64_t panel, int lane) {
-  if (layout.coder != Coder::huffman_lanes) return panel * kLanes + lane;
-  return panel / 4 * 4 * kLanes + int64_t{lane} * 4 + panel % 4;
-}
+inline int64_t raw_word(int64_t panel, int lane) { return panel / 4 * 4 * kLanes + int64_t{lane} * 4 + panel % 4; }
 
 }  // namespace ecmv::codecs::tile_rans

@@ -1,5 +1,5 @@
 // GPU kernels of tile_rans: decode, and the launches of a product. In gpu/, products.h has the products; panels.h,
-// lanes.h, huffman.h and streams.h have the coders; plan.h chooses launches for a matrix and policy; tokens.h has
+// huffman.h and streams.h have the coders; plan.h chooses launches for a matrix and policy; tokens.h has
 // products with tokens of bf16. A product is at most three launches: tokens become digits, the products, and, if there
 // are few strips and a strip's columns are split over thread blocks, the sum over the splits.
 #include <algorithm>
@@ -22,12 +22,12 @@ struct LevelBits {
 };
 
 // The elements: each lane group decodes and stores its own tiles.
-template <class Coder, int kPanels, typename Element>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Stream stream, int lane_groups, LevelBits levels,
+template <class Coder, typename Element>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(TileStream stream, int lane_groups, LevelBits levels,
                                                              gpu::Pointer<Element> decoded) {
   const int slots = lane_groups * Coder::kTiles;
   const int lane_group = LaneGroup::uniform(LaneGroup::group());
-  const Strip strip = strip_of(stream, gpu::block_index(), kPanels);
+  const Strip strip = strip_of(stream, gpu::block_index());
   const Walk walk{0, stream.tiles_across, lane_group, slots, stream.tile_shift, stream.steps};
   const gpu::Pointer<uint32_t> values = gpu::cast<uint32_t>(gpu::shared_memory() + stream.levels_place);
   Coder coder(stream, strip, stream.own_place + lane_group * stream.own_bytes, table_of(stream));
@@ -38,7 +38,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Stream stream, int 
     next_round(coder, walk, base, round);
     if (round.across[0] >= walk.end) break;
     for (int step = 0; step < stream.tile_steps && round.first[0] + step < stream.steps; step += Coder::kSteps) {
-      coder.decode(round, step, to_shared<Coder, kPanels>(lane_group));
+      coder.decode(round, step, to_shared<Coder>(lane_group));
       LaneGroup::sync();
       for (int column = 0; column < Coder::kTiles * Coder::kSteps; ++column) {
         const int64_t tile = base + lane_group * Coder::kTiles + column / Coder::kSteps,
@@ -49,8 +49,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void decode(Stream stream, int 
               gpu::cast<const uint8_t>(gpu::shared_memory()) +
               ((lane_group * Coder::kTiles * Coder::kSteps + column) * kPanels + rg) * kPanelBytes;
           for (int row = 0; row < kPanelRows; ++row) {  // a lane a column
-            const int64_t at = strip.down * kPanels * kPanelRows + rg * kPanelRows + row,
-                          col = first_col + LaneGroup::lane();
+            const int64_t at = strip.down * kTileRows + rg * kPanelRows + row, col = first_col + LaneGroup::lane();
             if (at < stream.rows && col < stream.cols)
               decoded[at * stream.cols + col] =
                   static_cast<Element>(values[bytes[place_in_panel(row, LaneGroup::lane())]]);
@@ -66,9 +65,9 @@ constexpr int64_t kMostCols = int64_t{1} << 19;
 
 std::string refuses_form(const CompressedView& view, const backends::DeviceInfo& device, const Form& form) {
   const Layout layout = layout_of(view.shape, *view.settings);
-  if (layout.coder == Coder::rans && layout.tile_rows * layout.tile_cols != 4096)
+  if (layout.coder == Coder::rans && layout.tile_cols != kTileRows)
     return "A lane group has room for 4096 elements of interleaved streams, not for tiles of " +
-           std::to_string(layout.tile_rows * layout.tile_cols) + ".";
+           std::to_string(kTileRows * layout.tile_cols) + ".";
   if (view.shape.cols > kMostCols) return "Sums of more than 2^19 columns may not fit int32.";
   if (form.registers && layout.coder == Coder::rans)
     return "Interleaved streams are not decoded to where matrix units expect them in registers.";
@@ -122,7 +121,7 @@ gpu::LaunchShape one_thread_each(int64_t count, bool early) {
 // A launch of products; `operands` of a lane group, `halves` as matmul_panels has them.
 struct ProductLaunch {
   gpu::LaunchShape shape;
-  Stream stream;
+  TileStream stream;
   int lane_groups;
   bool registers;
   int operands, halves;
@@ -130,18 +129,18 @@ struct ProductLaunch {
   Output output;
 };
 
-template <class Coder, int kPanels>
+template <class Coder>
 void launch_products(const ProductLaunch& products, void* stream) {
   const auto launch = [&](auto operands) {
     constexpr int kOperands = decltype(operands)::value;
-    if constexpr (Coder::kIsForRegisters && kPanels * kOperands <= 8) {
+    if constexpr (Coder::kIsForRegisters && kOperands <= 2) {
       if (products.registers)
-        return gpu::launch(matmul_registers<Coder, kPanels, kOperands>, products.shape, stream, products.stream,
+        return gpu::launch(matmul_registers<Coder, kOperands>, products.shape, stream, products.stream,
                            products.lane_groups, products.digits.operands, products.output);
     }
     if constexpr (kOperands != 2)
-      gpu::launch(matmul_panels<Coder, kPanels, kOperands>, products.shape, stream, products.stream,
-                  products.lane_groups, products.halves, products.digits.operands, products.output);
+      gpu::launch(matmul_panels<Coder, kOperands>, products.shape, stream, products.stream, products.lane_groups,
+                  products.halves, products.digits.operands, products.output);
   };
   switch (products.operands) {
     case 1: return launch(Constant<1>{});
@@ -176,12 +175,10 @@ Way way_of(const CompressedView& view, const Layout& layout, Form form, const ba
 struct Multiply {
   int batch;
   void (*launch)(const ProductLaunch&, void* stream);
-  Stream stream;
+  TileStream stream;
   // For tokens of one operand; for as many as are multiplied in registers; and for more, which are multiplied as
   // panels.
   Way one_operand, few, many;
-  int most_few;
-  int tile_rows;
   int64_t tiles_down;
   Levels levels;
   int64_t units_place, sums_place;  // in the scratch
@@ -196,10 +193,10 @@ struct Multiply {
   int launch_tokens(void* gpu_stream, const backends::MatmulArgs& args, int first) const {
     const int left = batch - first;
     constexpr int kTokensOfOperand = kUnitColumns / kDigits;
-    const Way& meant = left <= kTokensOfOperand ? one_operand : left <= most_few ? few : many;
+    const Way& meant = left <= kTokensOfOperand ? one_operand : left <= kMostRegisterTokens ? few : many;
     const bool by_operands = meant.plan.lane_groups == 0;
     const Way& way = by_operands ? one_operand : meant;
-    const bool has_halves = way.plan.lane_groups * kPanelRows > tile_rows;
+    const bool has_halves = way.plan.lane_groups * kPanelRows > kTileRows;
     const int most = by_operands  ? kTokensOfOperand
                      : has_halves ? backends::kMaxBatch
                                   : kMostOperands * kTokensOfOperand;
@@ -246,9 +243,7 @@ backends::BoundKernel bind_matmul(const backends::Policy& policy, backends::Laye
   if (layout.tiles() == 0) return StoreZeros{batch};
   Multiply bound{};
   bound.batch = batch;
-  bound.launch = with_coder(layout, [](auto coder, auto panels) {
-    return launch_products<typename decltype(coder)::type, decltype(panels)::value>;
-  });
+  bound.launch = with_coder(layout, [](auto coder) { return launch_products<typename decltype(coder)::type>; });
   bound.stream = stream_of(view, layout);
   Form form = policy.as<FormPolicy>().form;
   bound.one_operand = way_of(view, layout, form, device);
@@ -256,8 +251,6 @@ backends::BoundKernel bind_matmul(const backends::Policy& policy, backends::Laye
   bound.few = way_of(view, layout, form, device);
   form.registers = false;
   bound.many = way_of(view, layout, form, device);
-  bound.most_few = layout.tile_rows == 64 ? kMostRegisterTokens : kUnitColumns / kDigits;
-  bound.tile_rows = static_cast<int>(layout.tile_rows);
   bound.tiles_down = layout.tiles_down;
   bound.levels = trusted_levels(view.sections[kLayer].host);
   bound.units_place = operands_end(layout);
@@ -268,7 +261,7 @@ backends::BoundKernel bind_matmul(const backends::Policy& policy, backends::Laye
 
 struct Decode {
   void (*launch)(const Decode&, void* stream, const LevelBits&, std::byte* out);  // null: there are no elements
-  Stream stream;
+  TileStream stream;
   gpu::LaunchShape shape;
   int lane_groups;
   Levels levels;
@@ -282,16 +275,14 @@ struct Decode {
   }
 };
 
-template <class Coder, int kPanels, typename Element>
+template <class Coder, typename Element>
 void launch_decode(const Decode& bound, void* stream, const LevelBits& bits, std::byte* out) {
-  gpu::launch(decode<Coder, kPanels, Element>, bound.shape, stream, bound.stream, bound.lane_groups, bits,
+  gpu::launch(decode<Coder, Element>, bound.shape, stream, bound.stream, bound.lane_groups, bits,
               reinterpret_cast<Element*>(out));
 }
 template <typename Element>
 auto launch_decode_of(const Layout& layout) {
-  return with_coder(layout, [](auto coder, auto panels) {
-    return launch_decode<typename decltype(coder)::type, decltype(panels)::value, Element>;
-  });
+  return with_coder(layout, [](auto coder) { return launch_decode<typename decltype(coder)::type, Element>; });
 }
 
 backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place& place) {
@@ -334,8 +325,8 @@ backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Laye
   const CompressedView& view = *layers[0].matrix;
   const Layout layout = layout_of(view.shape, *view.settings);
   const Levels levels = trusted_levels(view.sections[kLayer].host);
-  const PanelElements elements{static_cast<int>(layout.tile_rows), gpu::kInt8Exponents,
-                               gpu::field_to_element(static_cast<int>(levels.first)), levels.scale};
+  const PanelElements elements{gpu::kInt8Exponents, gpu::field_to_element(static_cast<int>(levels.first)),
+                               levels.scale};
   return gpu::bind_token_product<kTokenPolicies>(
       policy, elements, {view.sections[kCodes].bytes.data(), layout.padded_cols() / 2, view.shape}, batch,
       place.device(), {.more_roundings = 1});  // of the scale

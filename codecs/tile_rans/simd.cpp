@@ -113,7 +113,7 @@ struct Multiply {
     const TileDecoder decoder(tiles, scratch.tile);
     const Layout& layout = decoder.layout();
     const Weights weights(tiles.levels);
-    for (int64_t down = args.rows.begin / layout.tile_rows; down * layout.tile_rows < args.rows.end; ++down)
+    for (int64_t down = args.rows.begin / kTileRows; down * kTileRows < args.rows.end; ++down)
       for (int64_t across = 0; across < layout.tiles_across; ++across) {
         const Tile tile = tile_at(layout, down, across);
         const int stride = decoder.decode(tile, scratch.symbols);
@@ -126,7 +126,7 @@ struct Multiply {
 
 backends::BoundKernel BindMatmul(const CompressedView& matrix, int batch) {
   const BoundTiles tiles = bound_tiles(matrix);
-  return {Multiply{tiles, batch}, {.rows_per_block = tiles.layout.tile_rows, .scratch_bytes = sizeof(Scratch)}};
+  return {Multiply{tiles, batch}, {.rows_per_block = kTileRows, .scratch_bytes = sizeof(Scratch)}};
 }
 
 }  // namespace ecmv::codecs::tile_rans::HWY_NAMESPACE

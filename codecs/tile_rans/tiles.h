@@ -1,8 +1,7 @@
 // Tiles for CPU kernels: decodes a tile's symbols into a buffer, row by row, without checks (the stream was verified
-// before). A state of rans looks its symbol up in 4096 bytes made for each tile; a state of rans_lanes finds symbol,
-// frequency and rank in one entry of the layer's table. The states of a step are independent, which keeps a core busy.
-// No branch predictor learns whether a state needs a byte or word, so words are always loaded and then masked. In the
-// last tile that would read beyond the codes, so it branches instead.
+// before). A state of rans looks its symbol up in 4096 bytes made for each tile. The states of a step are independent,
+// which keeps a core busy. No branch predictor learns whether a state needs a byte, so bytes are always loaded and then
+// masked. In the last tile that would read beyond the codes, so it branches instead.
 #pragma once
 
 #include <array>
@@ -15,7 +14,7 @@ namespace ecmv::codecs::tile_rans {
 
 // Columns of the buffer's rows; panels may write beyond the tile.
 inline constexpr int kMostTileCols = 512;
-inline constexpr int64_t kTileBufferBytes = int64_t{64} * kMostTileCols;
+inline constexpr int64_t kTileBufferBytes = kTileRows * kMostTileCols;
 // A lane's pairs of columns with the longest codes, in blocks of full lines, and the most lines of tails after them.
 inline constexpr int kMostTileLines =
     64 * kMostTileCols / kLanes / 2 * kMostTableBits / 32 + kBlockLines + kMostTailWords + 1;
@@ -30,7 +29,6 @@ T load(const std::byte* bytes) {
 // Buffers for decoding a tile, in the caller's scratch.
 struct TileScratch {
   std::array<uint8_t, kTileSlots> slots;                // rans
-  std::array<uint32_t, kTileSlots> entries;             // rans_lanes: once for the layer
   std::array<uint32_t, kMostTileLines * kLanes> lines;  // huffman_lanes: of a tile
 };
 
@@ -53,45 +51,34 @@ class TileDecoder {
  public:
   // `scratch` stays in use.
   TileDecoder(const BoundTiles& tiles, TileScratch& scratch)
-      : layout_(tiles.layout), scratch_(scratch), sections_(tiles.sections) {
-    if (layout_.coder != Coder::rans_lanes || layout_.tiles() == 0) return;
-    uint32_t slot = 0;
-    for (uint32_t s = 0; s < kLaneSymbols; ++s) {
-      const uint32_t frequency = load<uint16_t>(sections_[kTables] + 2 * s);
-      for (uint32_t rank = 0; rank < frequency; ++rank)
-        scratch_.entries[slot++] = lane_entry(layout_.symbol_cols, s, rank, frequency);
-    }
-  }
+      : layout_(tiles.layout), scratch_(scratch), sections_(tiles.sections) {}
 
   const Layout& layout() const { return layout_; }
 
   // Writes the tile's symbols to `out`; returns the columns of a row there.
   int decode(const Tile& tile, uint8_t* out) const {
-    return tile.number + 1 < layout_.tiles() ? decode_with<true>(tile, out) : decode_with<false>(tile, out);
-  }
-
- private:
-  template <bool kMasked>
-  int decode_with(const Tile& tile, uint8_t* out) const {
     if (layout_.coder == Coder::rans) {
-      switch (layout_.streams) {
-        case 4: decode_bytes<kMasked, 4>(tile, out); break;
-        case 8: decode_bytes<kMasked, 8>(tile, out); break;
-        case 16: decode_bytes<kMasked, 16>(tile, out); break;
-        case 32: decode_bytes<kMasked, 32>(tile, out); break;
-        default: decode_bytes<kMasked, 64>(tile, out);
-      }
+      tile.number + 1 < layout_.tiles() ? decode_streams<true>(tile, out) : decode_streams<false>(tile, out);
       return tile.cols;
     }
     const int stride = tile.panels_across * kPanelCols;
     if (layout_.coder == Coder::packed)
       unpack(tile, stride, out);
-    else if (layout_.coder == Coder::huffman_lanes)
-      layout_.symbol_cols == 2 ? decode_lines<2>(tile, stride, out) : decode_lines<4>(tile, stride, out);
     else
-      layout_.symbol_cols == 2 ? decode_lanes<kMasked, 2>(tile, stride, out)
-                               : decode_lanes<kMasked, 4>(tile, stride, out);
+      layout_.symbol_cols == 2 ? decode_lines<2>(tile, stride, out) : decode_lines<4>(tile, stride, out);
     return stride;
+  }
+
+ private:
+  template <bool kMasked>
+  void decode_streams(const Tile& tile, uint8_t* out) const {
+    switch (layout_.streams) {
+      case 4: return decode_bytes<kMasked, 4>(tile, out);
+      case 8: return decode_bytes<kMasked, 8>(tile, out);
+      case 16: return decode_bytes<kMasked, 16>(tile, out);
+      case 32: return decode_bytes<kMasked, 32>(tile, out);
+      default: return decode_bytes<kMasked, 64>(tile, out);
+    }
   }
 
   template <bool kMasked, int kStreams>
@@ -129,36 +116,6 @@ class TileDecoder {
     for (int i = whole; i < count; ++i) out[i] = step(states[i - whole]);
   }
 
-  template <bool kMasked, int kCols>
-  void decode_lanes(const Tile& tile, int stride, uint8_t* out) const {
-    const std::byte* entry = sections_[kIndex] + tile.number * kLaneIndexBytes;
-    const std::byte* begin = sections_[kCodes] + 2 * size_t{load<uint32_t>(entry)};
-    std::array<uint32_t, kLanes> states;
-    std::array<const std::byte*, kLanes> next;
-    for (int lane = 0; lane < kLanes; ++lane) {
-      next[lane] = begin + 2 * size_t{load<uint16_t>(entry + 4 + 2 * lane)};
-      states[lane] = load<uint32_t>(next[lane]);
-      next[lane] += 4;
-    }
-    const uint32_t mask = (1u << layout_.prob_bits) - 1;
-    const auto step = [&](int lane) {
-      uint32_t x = states[lane];
-      const uint32_t found = scratch_.entries[x & mask];
-      x = (found >> 24) * (x >> layout_.prob_bits) + (found >> 16 & 0xFF);
-      if constexpr (kMasked) {
-        const uint32_t low = x < kWordLower;
-        x += ((x << 16 | load<uint16_t>(next[lane])) - x) & (0 - low);
-        next[lane] += 2 * low;
-      } else if (x < kWordLower) {
-        x = x << 16 | load<uint16_t>(next[lane]);
-        next[lane] += 2;
-      }
-      states[lane] = x;
-      return found & 0xFFFF;
-    };
-    store_quads<kCols>(tile, stride, out, [&](int lane) { return kCols == 4 ? high_bytes(step(lane)) : step(lane); });
-  }
-
   template <int kCols>
   void decode_lines(const Tile& tile, int stride, uint8_t* out) const {
     copy_lines(tile);
@@ -189,7 +146,7 @@ class TileDecoder {
           if constexpr (kCols == 2)
             bytes |= step(lane) << 16;
           else
-            bytes |= load<uint32_t>(raw + 4 * raw_word(layout_, panel, lane)) >> (2 * quad) & 0x03030303u;
+            bytes |= load<uint32_t>(raw + 4 * raw_word(panel, lane)) >> (2 * quad) & 0x03030303u;
           std::memcpy(corner + row_of(lane, quad) * stride + col_of(lane, quad), &bytes, 4);
         }
     }

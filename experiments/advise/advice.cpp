@@ -33,45 +33,42 @@ std::string verdict_of(const std::vector<Outlook>& outlooks, const std::string& 
   const Outlook* const fastest = best_of(outlooks, false, memory_bytes, is_faster);
   const Outlook* const smallest = best_of(outlooks, false, memory_bytes, is_smaller);
   if (raw == nullptr && fastest == nullptr)
-    return fmt::format("There is no measured product of {} weights without loss, so there is nothing to advise.", type);
+    return fmt::format("No lossless product of {} weights was measured, so there is no advice.", type);
   if (raw == nullptr)
     return fmt::format(
-        "Of what was measured, {} is the fastest: {} in {}. No uncompressed product of {} was measured "
-        "with it, so whether it pays is not known.",
+        "{} is the fastest measured: {} in {}. No uncompressed {} product was measured, so whether coding pays is "
+        "unknown.",
         fastest->codec, speed(*fastest), decimal_bytes(fastest->stored_bytes), type);
   if (memory_bytes > 0 && raw->stored_bytes > memory_bytes) {
-    const std::string too_large =
-        fmt::format("As they are, the weights do not fit: they take {}, and the device has {}.",
-                    decimal_bytes(raw->stored_bytes), decimal_bytes(memory_bytes));
-    if (fastest == nullptr) return too_large + " No code that was measured makes them fit without loss.";
-    return fmt::format("{} Use {}: they take {} without loss, at {}.", too_large, fastest->codec,
+    const std::string too_large = fmt::format("The uncompressed weights do not fit: they take {}, the device has {}.",
+                                              decimal_bytes(raw->stored_bytes), decimal_bytes(memory_bytes));
+    if (fastest == nullptr) return too_large + " No lossless code that was measured fits either.";
+    return fmt::format("{} Use {}: it takes {} without loss and runs at {}.", too_large, fastest->codec,
                        decimal_bytes(fastest->stored_bytes), speed(*fastest));
   }
   const bool busy = fastest != nullptr && (fastest->disturbed || raw->disturbed);
   if (busy && raw->step_s / fastest->step_s > 1 + kLevel)
     return fmt::format(
-        "Nothing is decided, because other programs were in the way: {} was measured at {:.2f} times the "
-        "speed of {}, {} instead of {}, in {} instead of {}, without loss.",
+        "Undecided, because other programs disturbed the run: {} ran at {:.2f} times the speed of {} ({} against {}), "
+        "in {} against {}, without loss.",
         fastest->codec, raw->step_s / fastest->step_s, raw->codec, speed(*fastest), speed(*raw),
         decimal_bytes(fastest->stored_bytes), decimal_bytes(raw->stored_bytes));
   if (fastest != nullptr && raw->step_s / fastest->step_s > 1 + kLevel)
-    return fmt::format("Use {}: {} instead of {} ({:.2f} times), in {} instead of {}, without loss.", fastest->codec,
+    return fmt::format("Use {}: {} against {} ({:.2f} times as fast), in {} against {}, without loss.", fastest->codec,
                        speed(*fastest), speed(*raw), raw->step_s / fastest->step_s,
                        decimal_bytes(fastest->stored_bytes), decimal_bytes(raw->stored_bytes));
   if (smallest != nullptr && smallest->stored_bytes < (1 - kLevel) * raw->stored_bytes)
     return fmt::format(
-        "Leave it as it is unless memory is short: nothing is faster than {} with {} in {}. Without loss "
-        "{} takes {}, {:.2f} of that, and does {}, {:.2f} of that speed.",
+        "Keep the weights uncompressed unless memory is short: {} is the fastest, {} in {}. {} takes {} ({:.2f} of the "
+        "size) without loss and runs at {} ({:.2f} of the speed).",
         raw->codec, speed(*raw), decimal_bytes(raw->stored_bytes), smallest->codec,
         decimal_bytes(smallest->stored_bytes), smallest->stored_bytes / raw->stored_bytes, speed(*smallest),
         raw->step_s / smallest->step_s);
   const std::string least = smallest == nullptr
-                                ? "no code was measured on it"
-                                : fmt::format(
-                                      "the smallest code here takes {:.2f} of its bytes without loss, and "
-                                      "none is faster",
-                                      smallest->stored_bytes / raw->stored_bytes);
-  return fmt::format("Leave it as it is: {}. {} does {} in {}.", least, raw->codec, speed(*raw),
+                                ? "no code was measured"
+                                : fmt::format("the smallest lossless code takes {:.2f} of the size, and none is faster",
+                                              smallest->stored_bytes / raw->stored_bytes);
+  return fmt::format("Keep the weights uncompressed: {}. {} runs at {} in {}.", least, raw->codec, speed(*raw),
                      decimal_bytes(raw->stored_bytes));
 }
 
@@ -91,21 +88,20 @@ Advice advice(const std::vector<Outlook>& outlooks, const std::string& type, dou
   const auto smaller_and_faster = std::ranges::find_if(outlooks, [](const Outlook& one) { return !one.lossless; });
   if (smaller_and_faster != outlooks.end()) {
     const Outlook& one = *smaller_and_faster;
-    const std::string snr =
-        std::isfinite(one.snr_db) ? fmt::format(", {:.1f} dB of signal to noise from the weights", one.snr_db) : "";
-    advice.notes.push_back(fmt::format("With loss, the fastest is {} of {}: {} in {}{}.", one.codec, one.format,
+    const std::string snr = std::isfinite(one.snr_db) ? fmt::format(", {:.1f} dB SNR", one.snr_db) : "";
+    advice.notes.push_back(fmt::format("The fastest with loss is {} of {}: {} in {}{}.", one.codec, one.format,
                                        speed(one), decimal_bytes(one.stored_bytes), snr));
   }
   if (std::ranges::any_of(outlooks, &Outlook::disturbed))
     advice.notes.push_back(
-        "DISTURBED: other programs were in the way of the measurements marked with !; measure again when it is quiet.");
+        "DISTURBED: other programs ran during the measurements marked with !; repeat them on a quiet machine.");
   return advice;
 }
 
 Advice advice_for_blocks(double stored_bytes, double minimum_bytes) {
-  return {fmt::format("Leave it as it is: these are blocks with scales of their own. An ideal code of single numbers "
-                      "would take {} of {}, {:.2f} of it, and products here decode such blocks to memory before they "
-                      "multiply, coded or not.",
+  return {fmt::format("Keep the file as it is: its blocks have their own scales. An ideal code of single numbers would "
+                      "take {} of {} ({:.2f}), and products here decode such blocks to memory before they multiply, "
+                      "coded or not.",
                       decimal_bytes(minimum_bytes), decimal_bytes(stored_bytes), minimum_bytes / stored_bytes),
           {}};
 }

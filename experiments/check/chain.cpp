@@ -67,8 +67,8 @@ ReferenceChain compute_chain(std::span<const datasets::Matrix> layers, const std
 std::string why_no_product(std::span<const datasets::Matrix> matrices) {
   for (const datasets::Matrix& matrix : matrices)
     if (matrix.type != datasets::ElementType::i8)
-      return "The op matvec is that of int8 matrices (op matmul takes others); the elements of " + matrix.name +
-             " are " + std::string(datasets::element_type_name(matrix.type)) + ".";
+      return "The op matvec takes int8 matrices (op matmul takes others); the elements of " + matrix.name + " are " +
+             std::string(datasets::element_type_name(matrix.type)) + ".";
   return {};
 }
 
@@ -78,8 +78,8 @@ std::string why_no_product(const datasets::Dataset& dataset) {
   if (std::string reason = why_no_product(dataset.layers); !reason.empty()) return reason;
   for (const datasets::Scales& scales : dataset.scales)
     if (scales.rows > 1 || scales.groups > 1 || scales.has_minimums)
-      return "The op matvec multiplies integers alone, and their rows or groups have scales of their own here (op "
-             "matmul applies them).";
+      return "The op matvec multiplies integers without scales; the rows or groups of these have scales (op matmul "
+             "applies them).";
   return {};
 }
 

@@ -15,7 +15,7 @@ Outcome outcome_of_exception() {
   } catch (const backends::OutOfMemory& e) {
     return {Status::out_of_memory, e.what()};
   } catch (const std::length_error&) {  // a vector beyond its largest size
-    return {Status::out_of_memory, "The host has no memory for sizes like this case's."};
+    return {Status::out_of_memory, "The case is too large for the host's memory."};
   } catch (const std::bad_alloc&) {
     return {Status::out_of_memory, "The host has no memory left for this case."};
   } catch (const backends::Refused& e) {
@@ -23,7 +23,7 @@ Outcome outcome_of_exception() {
   } catch (const std::exception& e) {
     return {Status::error, e.what()};
   } catch (...) {
-    return {Status::error, "Something was thrown that is no exception of the standard library's kind."};
+    return {Status::error, "Unknown exception."};
   }
 }
 

@@ -41,10 +41,10 @@ OpenedFile open_file(std::span<const std::byte> bytes) {
   for (const CodecEntry& entry : codecs::all_codecs()) {
     if (entry.codec->recognises_file == nullptr || !entry.codec->recognises_file(bytes)) continue;
     if (file.entry != nullptr)
-      throw std::runtime_error(fmt::format("It could be a file of {} as well as of {}.", file.entry->id, entry.id));
+      throw std::runtime_error(fmt::format("It may be a file of {} or of {}.", file.entry->id, entry.id));
     file.entry = &entry;
   }
-  if (file.entry == nullptr) throw std::runtime_error("It is no chain file of any codec in this build.");
+  if (file.entry == nullptr) throw std::runtime_error("No codec of this build reads this file.");
   codecs::ReadFile read = codecs::read_chain_file(*file.entry->codec, bytes);
   file.chain = std::move(read.chain);
   file.matrices = std::move(read.matrices);

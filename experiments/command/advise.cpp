@@ -44,7 +44,7 @@ std::string why_nothing_runs(const std::string& id) {
   if (backend != nullptr)
     for (const backends::DeviceInfo& info : backend->devices())
       if (!info.unavailable.empty()) return fmt::format("The backend '{}' is unavailable: {}", id, info.unavailable);
-  return fmt::format("No codec that was named has a float product on the backend '{}'.", id);
+  return fmt::format("No named codec has a float product on the backend '{}'.", id);
 }
 
 // Measures the sample until it is done or time runs out.
@@ -74,7 +74,7 @@ reports::RecordSet measure(const AdviseOptions& options, const datasets::WeightL
   };
   run_experiment(experiment, run_options);
   if (const size_t left = experiment.cases.size() - records.cases.size(); left > 0 && !interrupted())
-    std::cerr << fmt::format("{} of {} cases were not measured: the time was over. --codec chooses some.\n", left,
+    std::cerr << fmt::format("{} of {} cases were not measured in time; choose codecs with --codec.\n", left,
                              experiment.cases.size());
   return records;
 }
@@ -105,7 +105,7 @@ reports::Table table_of(const std::vector<Outlook>& outlooks, double raw_bytes, 
   table.columns = {{"tokens_per_s", "tokens/s", "", kRight},
                    {"us_per_step", "µs a step", "", kRight},
                    {"stored_bytes", "stored", "", kRight},
-                   {"of_weights", "of the weights", "", kRight},
+                   {"of_weights", "share of the weights", "", kRight},
                    {"snr_db", "SNR dB", "", kRight},
                    {"format", "format", ""},
                    {"codec", "codec", ""},
@@ -152,12 +152,12 @@ std::vector<std::string> remarks_on(const datasets::WeightLayers& weights, const
                                     const std::string& type) {
   std::vector<std::string> remarks = weights.remarks;
   if (weights.drawn)
-    remarks.emplace_back("Shapes alone: sizes are those of drawn weights with the entropy of typical bf16 ones.");
+    remarks.emplace_back(
+        "Only shapes were given: sizes come from random weights with the entropy of typical bf16 weights.");
   if (type == "bf16" && dtype != "BF16")
-    remarks.push_back(
-        fmt::format("No product here reads {} as it is: what follows is about these weights rounded to bf16.", dtype));
+    remarks.push_back(fmt::format("No product here reads {}: the figures are for the weights rounded to bf16.", dtype));
   if (weights.source == "model")
-    remarks.emplace_back("A step is all linear layers once; attention over earlier tokens and its cache come on top.");
+    remarks.emplace_back("A step runs all linear layers once; attention and its cache are not included.");
   return remarks;
 }
 
@@ -202,7 +202,7 @@ int advise(const AdviseOptions& options, const std::string& path, const CommandL
       now.sample.batch = std::to_string(options.batch);
       records = measure(now, weights, line);
       if (interrupted()) {
-        std::cerr << "ecmv: interrupted; there is no advice from a part of the measurements.\n";
+        std::cerr << "ecmv: interrupted before all measurements; no advice.\n";
         return kInterrupted;
       }
     }
@@ -253,38 +253,37 @@ int advise(const AdviseOptions& options, const std::string& path, const CommandL
 void add_advise(CLI::App& app, CommandLine& line) {
   auto options = std::make_shared<AdviseOptions>();
   auto path = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand("advise",
-                                      "whether coding pays for weights on a device: what each codec would store, the "
-                                      "tokens/s and memory to expect, and "
-                                      "what to do; from records, or measured now on a sample in less than two minutes");
+  CLI::App* verb =
+      app.add_subcommand("advise",
+                         "predicts whether coding pays for given weights on a device: stored bytes, tokens/s, memory "
+                         "and a recommendation; from records, or from a sample measured in less than two "
+                         "minutes");
   verb->footer(
-      "Rates are those of decoding steps (op step): of --records, or of the first block and lm_head, measured now. "
-      "The\n"
-      "time of a layer of another shape is scaled from the most similar one by its elements.");
+      "Rates come from decoding steps (op step): from --records, or from measuring the first block and lm_head.\n"
+      "Layers of other shapes are scaled from the most similar one by their elements.");
   verb->add_option("weights", *path, "FILE or FOLDER as for inspect, or the name of a model's shape (llama_3_8b, ...)")
       ->required();
   CLI::Option* const records =
       verb->add_option("--records", options->records, "record files of steps or matmuls, instead of measuring now")
           ->allow_extra_args(false);
   // These options choose measurements, so they make no sense with records.
-  verb->add_option("--backend", options->sample.backend, "where products run, as for run (best: a CPU)")
+  verb->add_option("--backend", options->sample.backend, "backend of the products, as for run (best: a CPU)")
       ->excludes(records);
   verb->add_option("--device", options->sample.device, "GPUs: number of ecmv list devices (first)")->excludes(records);
-  verb->add_option("--threads", options->sample.threads, "of a CPU (all)")->excludes(records);
+  verb->add_option("--threads", options->sample.threads, "CPU threads (all)")->excludes(records);
   verb->add_option("--batch", options->batch, "tokens of a step (1)")->check(CLI::Range(1, backends::kMaxBatch));
   verb->add_option("--activations", options->sample.activations,
-                   "what the tokens are: f32, bf16 (f32; of --records any)")
+                   "type of the tokens: f32, bf16 (f32; with --records any)")
       ->check(CLI::IsMember({"f32", "bf16"}));
   verb->add_option("--codec", options->sample.codecs,
-                   "ID or ID:SETTING=VALUE,... that is measured; may be repeated (all that are lossless and quick)")
+                   "codec to measure, ID or ID:SETTING=VALUE,...; may be repeated (all lossless and fast ones)")
       ->allow_extra_args(false)
       ->excludes(records);
   verb->add_option("--quantise", options->sample.quantisers,
-                   "ID or ID:NAME=VALUE,...: a quantiser besides; may be repeated")
+                   "quantiser to measure too, ID or ID:NAME=VALUE,...; may be repeated")
       ->allow_extra_args(false)
       ->excludes(records);
-  verb->add_option("-o,--output", options->output, "keeps what was measured as records, for --records")
-      ->excludes(records);
+  verb->add_option("-o,--output", options->output, "writes the measured records, for --records")->excludes(records);
   verb->add_flag("--json", options->json, "JSON on stdout");
   add_codec_libraries(*verb, line);
   verb->callback(

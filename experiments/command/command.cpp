@@ -31,7 +31,7 @@ volatile sig_atomic_t signals_caught = 0;
 void on_signal(int) {
   signals_caught = signals_caught + 1;
   if (signals_caught > 1) _exit(kInterrupted);
-  static constexpr char kMessage[] = "\necmv: stopping after what is under way; once more stops at once.\n";
+  static constexpr char kMessage[] = "\necmv: stopping after the current case; interrupt again to stop at once.\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
   codecs::tell_calls_of_loaded_codecs();
 }
@@ -96,13 +96,13 @@ int act(const CommandLine& line) {
                              e.path2().string(), e.code().message());
     return kUsage;
   } catch (const std::bad_alloc&) {
-    std::cerr << "ecmv: there is not enough memory for this.\n";
+    std::cerr << "ecmv: out of memory.\n";
     return kFailedCase;
   } catch (const std::exception& e) {
     std::cerr << "ecmv: internal error: " << e.what() << "\n";
     return kInternal;
   } catch (...) {  // from a codec or a library
-    std::cerr << "ecmv: internal error: something was thrown that is no exception of the standard library's kind.\n";
+    std::cerr << "ecmv: internal error: unknown exception.\n";
     return kInternal;
   }
 }
@@ -122,7 +122,7 @@ bool interrupted() { return signals_caught > 0; }
 void add_selection(CLI::App& verb, Selection& selection) {
   verb.add_option("--filter", selection.filter, "only cases whose name matches this regular expression");
   verb.add_option("--exclude", selection.exclude,
-                  "no case whose name, as --dry-run shows it, matches this regular expression");
+                  "drops cases whose name (see --dry-run) matches this regular expression");
   verb.add_option("-a,--axis", selection.edits.axes,
                   "AXIS=VALUES: replaces an axis in every block, e.g. d=2048,4096 or simd_target=all")
       ->allow_extra_args(false);
@@ -138,7 +138,7 @@ static void add_library_option(CLI::App& app, CommandLine& line) {
          [&line](const std::vector<std::string>& files) {
            line.codec_libraries.insert(line.codec_libraries.end(), files.begin(), files.end());
          },
-         "loads the codecs of a shared object (codecs/ABI.md), besides those that ECMV_CODEC_PATH names")
+         "loads the codecs of a shared object (codecs/ABI.md), besides those in ECMV_CODEC_PATH")
       ->type_name("FILE")
       ->allow_extra_args(false);
 }
@@ -166,7 +166,7 @@ void expect_no_input(std::string_view flag, const std::string& file, const std::
   for (const std::string& input : inputs)
     if (std::error_code error;
         file != "-" && std::filesystem::equivalent(file, input, error) && std::filesystem::is_regular_file(file, error))
-      throw UsageError(fmt::format("{} is read, so that {} cannot replace it.", file, flag));
+      throw UsageError(fmt::format("{} is an input, so {} cannot overwrite it.", file, flag));
 }
 
 static bool holds_records(const std::string& file) {
@@ -178,8 +178,7 @@ static bool holds_records(const std::string& file) {
 
 void write_output(const std::string& file, const std::function<void(std::ostream&)>& write) {
   if (file == "-") return write(std::cout);
-  if (holds_records(file))
-    throw UsageError(fmt::format("The file {} holds records, which nothing else replaces.", file));
+  if (holds_records(file)) throw UsageError(fmt::format("The file {} holds records and is not overwritten.", file));
   std::ofstream stream(file);
   if (stream) write(stream);
   stream.close();
@@ -258,7 +257,7 @@ int run_command_line(int argc, char** argv) {
   const int code = parse_and_act(argc, argv);
   std::cout.flush();
   if (std::cout) return code;
-  std::cerr << "ecmv: what was written to stdout has not arrived there completely: it is full or closed.\n";
+  std::cerr << "ecmv: stdout is full or closed; output was lost.\n";
   return code == kFine ? static_cast<int>(kUsage) : code;
 }
 

@@ -99,32 +99,29 @@ void add_compare(CLI::App& app, CommandLine& line) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand(
       "compare",
-      "speed and size of the cases of two record files (exit code 4 on a regression), or of one with --baseline");
-  verb->add_option("base", options->base, "record file of before")->required();
-  verb->add_option("new", options->others, "record file of now; with --baseline more files of the same run");
+      "compares speed and size of two record files (exit code 4 on a regression), or within one (--baseline)");
+  verb->add_option("base", options->base, "old record file")->required();
+  verb->add_option("new", options->others, "new record file; with --baseline more files of the same run");
   verb->add_option(
       "--baseline", options->baseline,
-      "codec=ID: within the files, every case of other codecs against the fastest of this codec (or of ID,ID,...) "
-      "with the same run, "
-      "data, backend, device, op, batch, threads and cache class; slower is no regression, the exit code is 0");
-  verb->add_option("--confidence", options->limits.confidence, "of the intervals (0.95)")
+      "codec=ID: compares every other codec with the fastest case of this codec (or of ID,ID,...) that has the same "
+      "run, data, backend, device, op, batch, threads and cache class; a slower codec is no regression");
+  verb->add_option("--confidence", options->limits.confidence, "confidence of the intervals (0.95)")
       ->check(CLI::Range(0.5, 0.9999));
   verb->add_option("--smallest-change", options->limits.smallest_change,
-                   "fraction below which a difference counts as none (0.02)")
+                   "smallest difference that counts, as a fraction (0.02)")
       ->check(CLI::Range(0.0, 1.0));
   verb->add_option("--md", options->markdown, "the table as Markdown to FILE, or - for stdout");
   verb->add_option("--json", options->json, "summary and every case as JSON to FILE, or - for stdout")
       ->expected(0, 1)
       ->default_str("-");
-  verb->add_flag("--all", options->all, "also lists cases that are in one file only (LOST, ADDED) or ok in neither");
+  verb->add_flag("--all", options->all, "lists cases in only one file (LOST, ADDED) or ok in neither, too");
   verb->callback([options, &line] {
     line.action = [options] {
       if (options->others.empty() && options->baseline.empty())
         throw UsageError("'ecmv compare' takes two record files, or one or more and --baseline codec=ID.");
       if (options->baseline.empty() && options->others.size() > 1)
-        throw UsageError(
-            "'ecmv compare' takes two record files. Those of several shards are one after 'cat': before.jsonl, "
-            "now.jsonl.");
+        throw UsageError("'ecmv compare' takes two record files. Join the files of several shards with 'cat'.");
       if (options->json == "-" && options->markdown == "-")
         throw UsageError("Only one of --json and --md can go to stdout.");
       if (std::isnan(options->limits.confidence) || std::isnan(options->limits.smallest_change))
@@ -148,7 +145,8 @@ void add_compare(CLI::App& app, CommandLine& line) {
           std::cout << fitted_text(for_terminal(result, options->all), terminal_columns(kLineColumns));
         std::cout << reports::to_string(reports::summary_of(result)) << "\n";
         if (table.rows.size() < result.rows.size())
-          std::cout << fmt::format("{} of them are not listed (--all does).\n", result.rows.size() - table.rows.size());
+          std::cout << fmt::format("{} cases are not listed; --all lists them.\n",
+                                   result.rows.size() - table.rows.size());
       }
       if (!options->json.empty())
         write_output(options->json, [&](std::ostream& out) { out << json_text(json_of(result)) << "\n"; });
@@ -156,7 +154,7 @@ void add_compare(CLI::App& app, CommandLine& line) {
         write_output(options->markdown, [&](std::ostream& out) {
           out << reports::to_markdown(table) << "\n" << reports::to_string(reports::summary_of(result)) << "\n";
         });
-      if (result.regression) std::cerr << "ecmv: there is a regression.\n";
+      if (result.regression) std::cerr << "ecmv: regression.\n";
       return static_cast<int>(result.regression ? kRegression : kFine);
     };
   });

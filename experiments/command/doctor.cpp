@@ -29,6 +29,15 @@ namespace {
 
 using Level = Finding::Level;
 
+// Whether a program of this name is on the PATH.
+bool on_path(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (!folder.empty() && access((folder + "/" + program).c_str(), X_OK) == 0) return true;
+  return false;
+}
+
 std::string first_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -45,7 +54,7 @@ void check_clocks(std::vector<Finding>& findings) {
   const std::string found = fmt::format("{}", fmt::join(governors, ", "));
   if (governors.empty())
     findings.push_back({Level::note, "governor", "not readable (a virtual machine?)",
-                        "clock rates may change during a run; look at the spread of the samples"});
+                        "clocks may change during a run; check the spread of the samples"});
   else if (governors != std::set<std::string>{"performance"})
     findings.push_back({Level::warning, "governor", found, "sudo cpupower frequency-set -g performance"});
   else
@@ -56,7 +65,7 @@ void check_clocks(std::vector<Finding>& findings) {
   if (no_turbo.empty() && boost.empty())
     findings.push_back({Level::note, "turbo", "not readable", ""});
   else if (no_turbo == "0" || boost == "1")
-    findings.push_back({Level::warning, "turbo", "on: the clock depends on temperature and on the number of busy cores",
+    findings.push_back({Level::warning, "turbo", "on: the clock depends on temperature and on busy cores",
                         no_turbo.empty() ? "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost"
                                          : "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo"});
   else
@@ -85,13 +94,13 @@ void check_load(std::vector<Finding>& findings) {
   std::istringstream(first_line("/proc/loadavg")) >> load;
   const bool busy = load > 0.3;
   findings.push_back({busy ? Level::warning : Level::fine, "load", fmt::format("{:.2f} in the last minute", load),
-                      busy ? "other programs take part of the machine: wait, or pin with taskset" : ""});
+                      busy ? "other programs use this machine: wait, or pin with taskset" : ""});
   const int64_t available = backends::cpu::available_memory_bytes();
   const bool scarce = available > 0 && available < int64_t{4} << 30;
   findings.push_back({scarce ? Level::warning : Level::fine, "memory",
                       fmt::format("{} available of {}", reports::bytes_text(static_cast<double>(available)),
                                   reports::bytes_text(static_cast<double>(cpu.memory_bytes))),
-                      scarce ? "10 matrices of 8192 x 8192 take about 2.5 GiB" : ""});
+                      scarce ? "10 matrices of 8192 x 8192 need about 2.5 GiB" : ""});
   const std::string pages = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
   const bool never = pages.find("[never]") != std::string::npos;
   findings.push_back({never ? Level::warning : Level::fine, "transparent huge pages",
@@ -117,12 +126,12 @@ void check_build(std::vector<Finding>& findings) {
   const bool release = build.build_type == "Release";
   findings.push_back({release ? Level::fine : Level::warning, "build",
                       fmt::format("{}, {} ({})", build.build_type, build.compiler, build.compiler_flags),
-                      release ? "" : "cmake --preset cpu builds for measuring"});
+                      release ? "" : "build for measuring with cmake --preset cpu"});
   findings.push_back({build.git_revision.empty() || build.git_dirty ? Level::note : Level::fine, "revision",
                       build.git_revision.empty()
                           ? "unknown"
-                          : build.git_revision + (build.git_dirty ? ", with changes that are not committed" : ""),
-                      build.git_dirty ? "commit before measuring for keeps: records name the revision" : ""});
+                          : build.git_revision + (build.git_dirty ? ", with uncommitted changes" : ""),
+                      build.git_dirty ? "commit before measuring: records name the revision" : ""});
   std::string ids;
   for (const codecs::CodecEntry& entry : codecs::all_codecs()) ids += (ids.empty() ? "" : ", ") + std::string(entry.id);
   findings.push_back({ids.empty() ? Level::warning : Level::fine, "codecs", ids, ""});
@@ -134,7 +143,7 @@ std::string gigahertz(double hz) { return hz > 0 ? fmt::format("{:.3g} GHz", hz 
 void check_gpu_state(std::vector<Finding>& findings, const std::string& id, const backends::DeviceState& state) {
   if (state.clock_hz <= 0) {
     findings.push_back({Level::note, id + " now", "clocks are not readable",
-                        "records then hold no clocks, and decode rates refer to the highest clock"});
+                        "records hold no clocks, and decode rates use the highest clock"});
     return;
   }
   const bool slowed =
@@ -144,12 +153,11 @@ void check_gpu_state(std::vector<Finding>& findings, const std::string& id, cons
        fmt::format("{}, memory {}, {:.0f} W, {:.0f} degrees, throttle reasons: {}", gigahertz(state.clock_hz),
                    gigahertz(state.memory_clock_hz), state.power_w, state.temperature_c,
                    state.throttle_reasons.empty() ? "unknown" : state.throttle_reasons),
-       slowed ? "the device does not run at its own clock: look at its power limit, its cooling and its clock settings"
-              : ""});
+       slowed ? "the device runs below its clock: check power limit, cooling and clock settings" : ""});
   if (state.processes >= 0)
     findings.push_back({state.processes > 0 ? Level::warning : Level::fine, id + " users",
-                        fmt::format("{} processes compute on it", state.processes),
-                        state.processes > 0 ? "wait until it is free: they share its memory bandwidth" : ""});
+                        fmt::format("{} processes use it", state.processes),
+                        state.processes > 0 ? "wait until it is free: they share its bandwidth" : ""});
 }
 
 void check_gpus(std::vector<Finding>& findings) {
@@ -191,24 +199,17 @@ void check_programs(std::vector<Finding>& findings) {
   for (const Program& program : kPrograms) {
     const bool there = on_path(program.name);
     findings.push_back({there ? Level::fine : Level::note, program.name,
-                        there ? "found" : fmt::format("missing; it is for {}", program.what_for),
+                        there ? "found" : fmt::format("missing; needed for {}", program.what_for),
                         there ? "" : fmt::format("sudo apt-get install {}", program.package)});
   }
 }
 
 }  // namespace
 
-bool on_path(const std::string& program) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (!folder.empty() && access((folder + "/" + program).c_str(), X_OK) == 0) return true;
-  return false;
-}
-
 void add_doctor(CLI::App& app, CommandLine& line) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* verb = app.add_subcommand("doctor", "what of this machine falsifies measurements, and what is missing");
+  CLI::App* verb =
+      app.add_subcommand("doctor", "checks this machine for what disturbs measurements and what is missing");
   verb->add_flag("--json", *json, "JSON on stdout");
   verb->callback([json, &line] {
     line.action = [json] {

@@ -11,11 +11,7 @@ struct Finding {
   std::string what, found, advice;
 };
 
-// Whether a program of this name is on the PATH.
-bool on_path(const std::string& program);
-
-// Why a GPU backend, "cuda" or "hip", has no device, and the command that installs the next missing thing. `reason` is
-// the backend's own.
+// Why a GPU backend, "cuda" or "hip", has no device, and what to install. `reason` is the backend's own.
 Finding missing_gpu(const std::string& backend, const std::string& reason);
 
 }  // namespace ecmv::experiments

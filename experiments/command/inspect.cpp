@@ -157,7 +157,7 @@ void inspect(const std::string& path, bool every, nlohmann::ordered_json* json) 
   std::cout << fitted_text(table_of_tensors(path, shown), columns) << others << "\n"
             << fitted_text(kinds, columns) << "\n";
   for (const std::string& remark : remarks) std::cout << remark << "\n";
-  std::cout << (how.command.empty() ? "Nothing of it runs. " + how.why_not : how.command) << "\n";
+  std::cout << (how.command.empty() ? "No layer can run. " + how.why_not : how.command) << "\n";
 }
 
 }  // namespace
@@ -176,12 +176,10 @@ void add_inspect(CLI::App& app, CommandLine& line) {
   verb->footer(
       "order0_bytes (minimum_bytes of a kind) is the least that a code with one model of single elements for each\n"
       "matrix takes, tables not counted; of F32 and F64, of single exponents, with signs and fractions as they are.\n"
-      "Scales of two bytes in blocks count as they are, and so does what has no figure. Codes with more models (of "
-      "rows, blocks,\n"
-      "contexts) or other symbols can take less. ceiling: stored_bytes / minimum_bytes.");
+      "Scales of two bytes in blocks count as they are, and so does what has no figure. Codes with more models (of\n"
+      "rows, blocks, contexts) or other symbols can take less. ceiling: stored_bytes / minimum_bytes.");
   verb->add_option("paths", options->paths, "FILE or FOLDER...")->required();
-  verb->add_flag("--all", options->every,
-                 "a line for each small tensor, too (fewer than 4096 elements and 0.01 % of all)");
+  verb->add_flag("--all", options->every, "lists small tensors, too (fewer than 4096 elements and 0.01 % of all)");
   verb->add_flag("--json", options->json, "JSON on stdout, of every tensor");
   verb->callback([options, &line] {
     line.action = [options] {

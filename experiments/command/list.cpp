@@ -100,7 +100,7 @@ Json devices_json(bool devices_too) {
   const auto known = [](int64_t number) { return number == 0 ? Json(nullptr) : Json(number); };
   for (const backends::Backend& backend : backends::all_backends()) {
     bool available = false;
-    std::string reason = "it has no device here";
+    std::string reason = "no device found";
     for (const backends::DeviceInfo& info : backend.devices()) {
       if (!available) reason = info.unavailable;
       available |= info.unavailable.empty();
@@ -235,7 +235,7 @@ void print_codecs(const Json& codecs, size_t columns, std::ostream& out) {
     names = std::max(names, marked_name(codec).size());
     places = std::max(places, list.size());
   }
-  out << fmt::format("{} codecs, with the backends that run them\n", codecs.size());
+  out << fmt::format("{} codecs and the backends that run them\n", codecs.size());
   for (size_t i = 0; i < codecs.size(); ++i) {
     std::string line = fmt::format("{:{}}  {:{}}  {}", marked_name(codecs[i]), names, backends[i], places,
                                    codecs[i]["summary"].get<std::string>());
@@ -246,7 +246,7 @@ void print_codecs(const Json& codecs, size_t columns, std::ostream& out) {
     if (codec["loaded"].get<bool>())
       out << fmt::format("{} is from {}\n", codec["codec"].get<std::string>(),
                          codec["library"]["path"].get<std::string>());
-  out << "Settings and kernels of one: ecmv list codecs NAME\n";
+  out << "For settings and kernels of a codec: ecmv list codecs NAME\n";
 }
 
 void print_codec(const Json& codec, size_t columns, std::ostream& out) {
@@ -279,7 +279,7 @@ void print_codec(const Json& codec, size_t columns, std::ostream& out) {
          fmt::format("{}{}", range, unit.empty() ? "" : " " + unit), 30);
     line("", setting["help"], 8);
   }
-  out << (codec["kernels"].empty() ? "  no kernels: the reference decoder, and the product of what it gives\n"
+  out << (codec["kernels"].empty() ? "  no kernels: the reference decoder, then the harness's product\n"
                                    : "  kernels\n");
   for (const Json& kernel : codec["kernels"]) {
     const std::string policies = text_of("", kernel["policies"]);
@@ -315,11 +315,11 @@ void print_list(const std::string& what, const Json& json, bool named) {
   }
   if (what == "coverage") return print_coverage(json["coverage"], columns, std::cout);
   static const std::map<std::string, std::string> kTitles = {{"backends", "Backends"},
-                                                             {"configs", "Configs that run and verify know by name"},
+                                                             {"configs", "Built-in configs of run and verify"},
                                                              {"datasets", "Data sources"},
                                                              {"devices", "Devices"},
                                                              {"metrics", "What the metrics mean"},
-                                                             {"quantisers", "Quantisers of sources of floats"},
+                                                             {"quantisers", "Quantisers of float sources"},
                                                              {"quantiser_parameters", "Parameters of quantisers"},
                                                              {"parameters", "Parameters of data sources"}};
   for (const auto& [id, rows] : json.items())
@@ -341,28 +341,26 @@ void add_list(CLI::App& app, CommandLine& line) {
   struct Options {
     std::string what;
     std::vector<std::string> named;
-    bool json = false, coverage = false;
+    bool json = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb =
-      app.add_subcommand("list", "codecs, backends, devices, datasets, metrics, coverage, configs: what there is");
+      app.add_subcommand("list", "lists codecs, backends, devices, datasets, metrics, coverage or configs");
   std::vector<std::string_view> names;
   for (const auto& [name, json] : kLists) names.push_back(name);
   const std::string known = fmt::format("{}", fmt::join(names, ", "));
   verb->add_option("what", options->what, known);
   verb->add_option("codec", options->named, "of 'codecs' and 'coverage': these codecs, in full; 'all'");
-  verb->add_flag("--coverage", options->coverage, "the same as 'list coverage': codec x kernel x instruction set");
   verb->add_flag("--json", options->json, "JSON on stdout");
   add_codec_libraries(*verb, line);
   verb->callback([options, names, known, &line] {
     line.action = [options, names, known] {
-      if (options->coverage && options->what.empty()) options->what = "coverage";
       if (options->what.empty()) throw UsageError(fmt::format("'ecmv list' needs to know what: {}.", known));
       if (!kLists.contains(options->what))
-        throw UsageError(fmt::format("There is no list of '{}', but of {}.{}", options->what, known,
+        throw UsageError(fmt::format("There is no list '{}'; the lists are {}.{}", options->what, known,
                                      codecs::did_you_mean(options->what, names)));
       if (!options->named.empty() && options->what != "codecs" && options->what != "coverage")
-        throw UsageError(fmt::format("'ecmv list {}' takes no names of codecs.", options->what));
+        throw UsageError(fmt::format("'ecmv list {}' takes no codec names.", options->what));
       const Json json = kLists.at(options->what)(options->named);
       if (options->json)
         std::cout << json_text(json) << "\n";

@@ -48,11 +48,12 @@ std::string bad_id(const std::string& id) {
   const bool letters = !id.empty() && id[0] >= 'a' && id[0] <= 'z' &&
                        id.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
   if (!letters)
-    return fmt::format("'{}' cannot be a codec's id: lower-case letters, digits and '_' only, a letter first.", id);
+    return fmt::format("'{}' cannot be a codec's id: use lower-case letters, digits and '_', beginning with a letter.",
+                       id);
   if (std::find(std::begin(kTaken), std::end(kTaken), id) != std::end(kTaken))
-    return fmt::format("'{}' cannot be a codec's id: the name has another meaning.", id);
+    return fmt::format("'{}' cannot be a codec's id: the name is reserved.", id);
   if (id.find("__") != std::string::npos)
-    return fmt::format("'{}' cannot be a codec's id: C++ keeps names with '__' for itself.", id);
+    return fmt::format("'{}' cannot be a codec's id: C++ reserves names with '__'.", id);
   return {};
 }
 
@@ -93,11 +94,11 @@ int write_out_of_tree(const std::string& id, const fs::path& folder) {
   static constexpr std::string_view kTargets[] = {
       "all", "clean", "edit_cache", "help", "install", "list_install_components", "package", "rebuild_cache", "test"};
   if (std::find(std::begin(kTargets), std::end(kTargets), id) != std::end(kTargets))
-    throw UsageError(fmt::format("'{}' cannot be a codec's id there: CMake builds something else by that name.", id));
+    throw UsageError(fmt::format("'{}' cannot be a codec's id there: CMake has a target of that name.", id));
   std::error_code ignored;
   if (codecs::find_codec(id) != nullptr) throw UsageError(fmt::format("There is a codec '{}' already.", id));
   if (fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder, ignored)))
-    throw UsageError(fmt::format("{} is there already and is no empty folder.", folder.string()));
+    throw UsageError(fmt::format("{} exists and is no empty folder.", folder.string()));
   write_files(folder, kOutOfTreeFiles, id);
   std::cerr << fmt::format(
       "In {0}, build and test it:\n"
@@ -135,8 +136,8 @@ void add_new_codec(CLI::App& app, CommandLine& line) {
       const fs::path codecs = options->folder.empty() ? find_codecs_folder() : fs::path(options->folder);
       if (codecs.empty())
         throw UsageError(
-            "This folder lies in no source checkout. Go into one, name its folder codecs/ with --codecs-dir, or write "
-            "a codec for a shared object with --out-of-tree DIR.");
+            "This folder is not in a source checkout. Change into one, name its folder codecs/ with --codecs-dir, or "
+            "write a codec for a shared object with --out-of-tree DIR.");
       if (!is_codecs_folder(codecs))
         throw UsageError(fmt::format("{} is not the folder codecs/ of a source checkout.", codecs.string()));
       const fs::path folder = codecs / id;

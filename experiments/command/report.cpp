@@ -44,7 +44,7 @@ static void expect_baseline(const std::string& baseline, const reports::RecordSe
   std::set<std::string> there;
   for (const reports::CaseRecord& record : records.cases) there.insert(record.codec.id);
   if (std::ranges::none_of(wanted, [&](const std::string& id) { return there.contains(id); }))
-    throw UsageError(fmt::format("No record is of the codec '{}' that --baseline names; they are of {}.", baseline,
+    throw UsageError(fmt::format("No record has the codec '{}' of --baseline; the records have {}.", baseline,
                                  fmt::join(there, ", ")));
 }
 
@@ -60,18 +60,17 @@ void add_report(CLI::App& app, CommandLine& line) {
   verb->add_option("-o,--output", options->directory, "folder to write to");
   verb->add_option("--google-benchmark", options->google_benchmark,
                    "FILE: the samples as Google Benchmark writes them, for its compare.py; '-' is stdout");
-  CLI::Option* baseline =
-      verb->add_option("--baseline", options->baseline,
-                       "codecs that the others are compared with (" + options->baseline + "); '' for none");
+  CLI::Option* baseline = verb->add_option(
+      "--baseline", options->baseline, "codecs to compare the others with (" + options->baseline + "); '' for none");
   verb->add_option("--title", options->title, "title of the page");
   verb->add_option("--row", options->rows,
                    "KEY: a row of results.tex, may be repeated; keys stand in results.csv (the fastest of each codec)")
       ->allow_extra_args(false);
-  CLI::Option* x = verb->add_option("--x", options->x, "one more figure: metric or numeric field on the x axis");
+  CLI::Option* x = verb->add_option("--x", options->x, "adds a figure: metric or numeric field on the x axis");
   verb->add_option("--y", options->y, "metric or numeric field on its y axis (elements_per_s)")->needs(x);
-  verb->add_option("--series", options->series, "field that its lines stand for (codec)")->needs(x);
-  verb->add_option("--facet", options->facets, "fields: one figure for each combination")->delimiter(',')->needs(x);
-  verb->add_option("--gnuplot", options->gnuplot, "the program that draws");
+  verb->add_option("--series", options->series, "field of its lines (codec)")->needs(x);
+  verb->add_option("--facet", options->facets, "fields; one figure for each combination")->delimiter(',')->needs(x);
+  verb->add_option("--gnuplot", options->gnuplot, "the gnuplot program");
   verb->callback([options, baseline, &line] {
     line.action = [options, baseline] {
       if (!options->x.empty()) expect_known("--x", options->x, true);

@@ -60,7 +60,7 @@ Experiment experiment_of(const RunVerbOptions& options, const CommandLine& line,
 
 // Why a backend has no device here; "" if it has one.
 std::string why_unavailable(const backends::Backend& backend) {
-  std::string reason = "it has no device here";
+  std::string reason = "no device found";
   for (const backends::DeviceInfo& info : backend.devices()) {
     reason = info.unavailable;
     if (reason.empty()) break;
@@ -160,7 +160,7 @@ std::optional<int> ended_before_cases(const RunVerbOptions& options, const Exper
     return kFine;
   }
   if (experiment.cases.empty() && experiment.shard) {
-    std::cerr << "There are fewer datasets than shards: this one has nothing to do.\n";
+    std::cerr << "There are more shards than datasets; this shard is empty.\n";
     return kFine;
   }
   if (experiment.cases.empty()) {
@@ -236,7 +236,7 @@ int conclude(const RunSummary& summary, const RunVerbOptions& options, const Com
   if (!results.is_stream() && !summary.interrupted && ok != summary.counts.end())
     std::cerr << "Tables and figures: " << report_command(line, path, experiment.shard) << "\n";
   if (summary.interrupted)
-    std::cerr << "Interrupted. The rest runs with: " << resume_command(line, options, experiment) << "\n";
+    std::cerr << "Interrupted. Continue with: " << resume_command(line, options, experiment) << "\n";
   if (const int code = summary.exit_code(); code != kFine) return code;
   for (const std::string& id : options.required_backends)
     if (!backends.contains(id) && asks_for(experiment, id)) {
@@ -265,7 +265,7 @@ int run_cases(const RunVerbOptions& options, const CommandLine& line) {
                                                : WhenThere::set_aside;
   ResultFile results(path, experiment, line.arguments, when_there, std::cerr);
   if (results.is_stream() && !(tables.json + tables.csv + tables.markdown).empty())
-    throw UsageError(fmt::format("Tables are made of the record file, and {} is none.", path.string()));
+    throw UsageError(fmt::format("Tables need a record file, and {} is a stream.", path.string()));
   std::optional<Journal> journal;
   if (!results.is_stream()) journal.emplace(path);
   std::set<std::string> backends = results.done_backends();
@@ -283,14 +283,13 @@ int run_cases(const RunVerbOptions& options, const CommandLine& line) {
   if (!experiment.question.empty()) std::cerr << experiment.name << ": " << experiment.question << "\n";
   GivenUpCases given_up(experiment, results, run_options.done);
   if (died)
-    given_up.add(
-        *died, reports::Status::error,
-        "The run before ended while this case ran: a crash, a kill or a fall of the power. It is left out this time.");
-  catch_crashes("The records up to here are kept; --resume goes on and leaves that case out.\n", kFailedCase);
+    given_up.add(*died, reports::Status::error,
+                 "The previous run ended during this case: a crash, a kill or a power failure. It is skipped.");
+  catch_crashes("Earlier records are kept; --resume continues without that case.\n", kFailedCase);
   const auto limit = std::chrono::seconds(600 + static_cast<int64_t>(10 * experiment.measure.max_seconds));
   const Watchdog watchdog(limit, [&](const Journal::Entry& entry) {
-    given_up.add(entry, reports::Status::timed_out, fmt::format("One call of it did not end in {} s.", limit.count()));
-    std::cerr << "The rest runs with: " << resume_command(line, options, experiment) << "\n" << std::flush;
+    given_up.add(entry, reports::Status::timed_out, fmt::format("A call did not return within {} s.", limit.count()));
+    std::cerr << "Continue with: " << resume_command(line, options, experiment) << "\n" << std::flush;
     ::_exit(kFailedCase);
   });
   std::optional<backends::cpu::CoreWatch> cores;
@@ -308,7 +307,7 @@ int run_cases(const RunVerbOptions& options, const CommandLine& line) {
 // This process ends if a rank is gone for which others wait, or rank 0 is gone.
 void end_without_others(const std::string& sentence) {
   if (!sentence.empty())
-    std::cerr << fmt::format("ecmv: {} The run ends; --resume goes on and leaves out the case that ran.\n", sentence)
+    std::cerr << fmt::format("ecmv: {} The run ends; --resume continues without the case that ran.\n", sentence)
               << std::flush;
   ::_exit(kFailedCase);
 }
@@ -354,7 +353,8 @@ void add_run(CLI::App& app, CommandLine& line) {
   verb->add_flag("--torchrun", options->torchrun,
                  "the same under torchrun, or what sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as it does")
       ->excludes(mpi);
-  verb->add_flag("--dry-run", options->dry_run, "only shows cases, bytes, known refusals and the least time");
+  verb->add_flag("--dry-run", options->dry_run,
+                 "shows cases, bytes, known refusals and the minimum time, and runs nothing");
   verb->add_flag("--smoke", options->smoke, "every case once, at most 512 x 512 elements and 2 layers");
   verb->add_flag("--profile", options->profile,
                  "every case is measured by one pass: no bandwidth, warm-up or repetition; for profilers");
@@ -364,7 +364,7 @@ void add_run(CLI::App& app, CommandLine& line) {
           "default what SLURM_ARRAY_TASK_ID or TEST_SHARD_INDEX say")
       ->type_name("I/N");
   CLI::Option* resume =
-      verb->add_flag("--resume", options->resume, "continues the record file: cases that are ok in it are skipped");
+      verb->add_flag("--resume", options->resume, "continues the record file and skips cases that are ok in it");
   verb->add_flag("--force", options->force,
                  "replaces the record file; without --resume or --force an old one is set aside")
       ->excludes(resume);
@@ -375,7 +375,7 @@ void add_run(CLI::App& app, CommandLine& line) {
   verb->add_option("--csv", options->tables.csv, "the same as CSV");
   verb->add_option("--md", options->tables.markdown, "tables as Markdown");
   add_ad_hoc(*verb, options->ad_hoc);
-  verb->footer("Flags of Google Benchmark (--benchmark_...) are handed on.");
+  verb->footer("Flags of Google Benchmark (--benchmark_...) are passed on.");
   verb->callback([options, &line] { line.action = [options, &line] { return run(*options, line); }; });
 }
 

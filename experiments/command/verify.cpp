@@ -124,7 +124,7 @@ class Verification {
     if (codecs_.empty()) return;
     print_refusals(refusals_, "; --junit FILE has each case's", out);
     reports::Table table;
-    table.title = "Cases and kernels of each codec";
+    table.title = "Cases and kernels by codec";
     table.columns = {{"codec", "codec", ""}};
     for (const char* column : {"ok", "refused", "failed", "kernels"})
       table.columns.push_back({column, column, "", reports::Column::Align::right});
@@ -171,7 +171,7 @@ class Verification {
         code = worse(code, kFailedCase);
         continue;
       }
-      options_.text() << fmt::format("damaged streams: {}: {} refused, {} decoded to something, {} ended otherwise{}\n",
+      options_.text() << fmt::format("damaged streams: {}: {} refused, {} decoded, {} ended otherwise{}\n",
                                      one.codec.name(), result.threw, result.returned, result.other,
                                      result.fine() ? "" : " (" + result.first_other + ")");
       add("damaged streams", one.codec.name(), result.fine() ? JunitCase::Result::passed : JunitCase::Result::failed,
@@ -226,8 +226,8 @@ void add_verify(CLI::App& app, CommandLine& line) {
       "verify", "checks every codec and kernel at small sizes, or chain files of other programs; no timing");
   verb->add_option(
       "what", options->what,
-      "CONFIG.yaml... (files, or names of 'ecmv list configs'), chain files (MatVANS) or containers of float modules "
-      "(DFloat11); nothing: the built-in smoke config");
+      "configs (files, or names of 'ecmv list configs'), chain files (MatVANS) or containers of float modules "
+      "(DFloat11); default: the built-in smoke config");
   add_selection(*verb, options->selection);
   add_codec_libraries(*verb, line);
   verb->add_flag("--full-size", options->full_size, "the config's own sizes instead of at most 512 x 512 and 2 layers");

@@ -69,6 +69,16 @@ void read_mix(const YAML::Node& node, std::span<const codecs::CodecEntry> codecs
   out.insert(out.end(), mixes.begin(), mixes.end());
 }
 
+bool check_former(const codecs::FormerSetting& former, const ListedAxis& given, const std::string& id,
+                  const YAML::Node& node, YamlErrors& errors) {
+  for (const YAML::Node& value : given.values)
+    if (!value.IsScalar() || value.Scalar() != former.value_left) {
+      errors.add(node, fmt::format("Codec '{}': {}", id, former.reason));
+      return false;
+    }
+  return true;
+}
+
 }  // namespace
 
 void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> codecs, std::vector<CodecSpec>& out,
@@ -100,13 +110,21 @@ void read_codec(const YAML::Node& node, std::span<const codecs::CodecEntry> code
     const YAML::Node settings = node.begin()->second;
     std::vector<std::string_view> keys;
     for (const codecs::SettingInfo& info : entry->codec->settings) keys.push_back(info.name);
+    const size_t current = keys.size();
+    for (const codecs::FormerSetting& former : entry->codec->former_settings) keys.push_back(former.name);
     if (!settings.IsNull() && !check_map(settings, id, keys, errors)) return;
     if (settings.IsMap())
       for (const auto& pair : settings) {
         const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
         const bool again = std::any_of(axes.begin(), axes.end(), [&](const ListedAxis& a) { return a.key == key; });
-        if (again || std::find(keys.begin(), keys.end(), key) == keys.end()) continue;
-        axes.push_back({key, read_axis(pair.second, key, errors)});
+        const auto known = std::find(keys.begin(), keys.end(), key) - keys.begin();
+        if (again || known == std::ssize(keys)) continue;
+        ListedAxis axis{key, read_axis(pair.second, key, errors)};
+        if (known < static_cast<ptrdiff_t>(current))
+          axes.push_back(std::move(axis));
+        else if (!check_former(entry->codec->former_settings[static_cast<size_t>(known) - current], axis, id,
+                               pair.second, errors))
+          return;
       }
   }
   if (too_many(axes, {}, id, node, errors)) return;

@@ -25,7 +25,7 @@ std::optional<int64_t> variable(const char* name) {
   const char* text = std::getenv(name);
   if (text == nullptr) return std::nullopt;
   const std::optional<int64_t> number = number_of(text);
-  if (!number) throw UsageError(fmt::format("{}={}: this is no number, so it names no shard.", name, text));
+  if (!number) throw UsageError(fmt::format("{}={}: a shard needs a number.", name, text));
   return number;
 }
 

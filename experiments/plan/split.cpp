@@ -79,7 +79,7 @@ std::vector<Split> pairs_of_step(const std::vector<datasets::Matrix>& layers) {
 }
 
 std::vector<Split> pairs_in_order(const std::vector<datasets::Matrix>& layers) {
-  if (layers.size() < 2) throw Refused("A layer alone is not split in pairs.");
+  if (layers.size() < 2) throw Refused("A single layer cannot be split in pairs.");
   std::vector<Split> splits(layers.size(), Split::rows_gathered);
   for (size_t i = 0; i + 1 < layers.size(); i += 2) {
     if (layers[i].shape.rows != layers[i + 1].shape.cols)

@@ -221,8 +221,8 @@ Outcome Admission::estimate(AdmittedCase& admitted) const {
   }
   if (!is_single_pass(measure)) admitted.estimate_s = admitted.pass->run();
   if (admitted.estimate_s <= measure.max_seconds) return {};
-  return {Status::timed_out, fmt::format("One pass takes {:.3g} s, more than the {:.3g} s that a case may take.",
-                                         admitted.estimate_s, measure.max_seconds)};
+  return {Status::timed_out,
+          fmt::format("One pass takes {:.3g} s; a case may take {:.3g} s.", admitted.estimate_s, measure.max_seconds)};
 }
 
 namespace {

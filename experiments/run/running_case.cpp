@@ -47,10 +47,10 @@ void on_crash(int signal) {
   if (speaking.exchange(true))
     while (true) ::pause();
   say("ecmv: ");
-  say(shown_name[0] != '\0' ? shown_name.data() : "outside of the kernels of any case");
-  say(signal == SIGILL   ? ": an instruction that this CPU does not have.\n"
-      : signal == SIGFPE ? ": a division that has no result.\n"
-                         : ": reads or writes memory outside its buffers.\n");
+  say(shown_name[0] != '\0' ? shown_name.data() : "outside of any kernel");
+  say(signal == SIGILL   ? ": illegal instruction.\n"
+      : signal == SIGFPE ? ": division by zero or overflow.\n"
+                         : ": invalid memory access.\n");
   for (size_t i = 0; i < std::size(kSignals); ++i)
     if (kSignals[i] == signal && earlier[i].sa_handler != SIG_DFL && earlier[i].sa_handler != SIG_IGN)
       earlier[i].sa_handler(signal);

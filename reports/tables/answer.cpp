@@ -60,9 +60,8 @@ std::string with_bits(const CaseRecord& r) {
   const double bits = find_metric("bits_per_element").value(r, {}), entropy = r.size.entropy_bits_per_element;
   if (!std::isfinite(bits)) return "";
   const std::string text = fmt::format(" with {:.3f} stored bits an element", bits);
-  const std::string loss = std::isfinite(r.distortion.snr_db)
-                               ? fmt::format(", {:.1f} dB of signal to noise from the weights", r.distortion.snr_db)
-                               : "";
+  const std::string loss =
+      std::isfinite(r.distortion.snr_db) ? fmt::format(", {:.1f} dB SNR", r.distortion.snr_db) : "";
   if (!std::isfinite(entropy)) return text + loss;
   const double excess = find_metric("excess_over_entropy_percent").value(r, {});
   if (!std::isfinite(excess)) return text + fmt::format(" at an entropy of {:.3f}", entropy) + loss;
@@ -93,21 +92,21 @@ std::string sentence_of(const Competition& competition) {
     return fmt::format("{}only the uncompressed {} was verified: {}{}.", device, bold(codec_label(first)), speed(first),
                        where);
   if (competition.baseline == nullptr)
-    return fmt::format("{}{} is the fastest: {}{}{}; no uncompressed codec was run with it.", device,
-                       bold(codec_label(first)), speed(first), with_bits(first), where);
+    return fmt::format("{}{} is the fastest: {}{}{}; no uncompressed codec ran.", device, bold(codec_label(first)),
+                       speed(first), with_bits(first), where);
   const Comparison found = *competition.comparison();
   const std::string name = bold(codec_label(first)), rival = bold(codec_label(*competition.baseline));
   const std::string ratio = bold(times(found)), rest = interval(found) + with_bits(first) + where;
   switch (found.verdict) {
     case Verdict::faster: return fmt::format("{}{} beats {}: {} its speed{}.", device, name, rival, ratio, rest);
     case Verdict::slower:
-      return fmt::format("{}nothing beats {}: the fastest other codec, {}, has {} its speed{}.", device, rival, name,
-                         ratio, rest);
+      return fmt::format("{}nothing beats {}: the fastest other codec, {}, runs at {} its speed{}.", device, rival,
+                         name, ratio, rest);
     case Verdict::same:
-      return fmt::format("{}nothing beats {}: the fastest other codec, {}, is level with {} its speed{}.", device,
-                         rival, name, ratio, rest);
+      return fmt::format("{}nothing beats {}: the fastest other codec, {}, ties at {} its speed{}.", device, rival,
+                         name, ratio, rest);
     default:
-      return fmt::format("{}nothing is decided{}: {} was measured at {} the speed of {}{}.", device,
+      return fmt::format("{}undecided{}: {} ran at {} the speed of {}{}.", device,
                          found.note.starts_with("disturbed: ") ? " because " + found.note.substr(11) : "", name, ratio,
                          rival, rest);
   }
@@ -125,9 +124,8 @@ std::string sentence_of_sizes(const std::vector<Competition>& competitions, cons
   if (all < 2) return fmt::format("{} stores the fewest bits{}:{}", bold(codec_label(least)), loss, detail);
   const auto most =
       std::max_element(wins.begin(), wins.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return fmt::format("{} stores the fewest bits{} in {} of {} sets of data; of the largest it is {}{}",
-                     bold(most->first), loss, bold(std::to_string(most->second)), all, bold(codec_label(least)),
-                     detail);
+  return fmt::format("{} stores the fewest bits{} in {} of {} datasets; on the largest it is {}{}", bold(most->first),
+                     loss, bold(std::to_string(most->second)), all, bold(codec_label(least)), detail);
 }
 
 // The case with the fewest bits that beats the baseline, if it is not the fastest.
@@ -140,7 +138,7 @@ std::string smallest_winner(const Competition& competition) {
   }
   if (smallest == nullptr || smallest->size.stored_bytes == competition.others.front()->size.stored_bytes) return "";
   const Comparison found = compare_cases(*competition.baseline, *smallest);
-  return fmt::format("Of those that beat it, {} stores the fewest bits: {} its speed{}{}.", codec_label(*smallest),
+  return fmt::format("Among the faster codecs, {} stores the fewest bits: {} its speed{}{}.", codec_label(*smallest),
                      times(found), interval(found), with_bits(*smallest));
 }
 
@@ -159,12 +157,11 @@ std::string tally(const std::vector<Competition>& competitions) {
   }
   const int all = faster + level + slower + unsure;
   if (all < 2) return "";
-  std::string text = fmt::format(
-      "Of all {} combinations of data, batch and device, the fastest codec beats the "
-      "uncompressed one in {}",
-      all, faster == 0 ? "none" : std::to_string(faster));
+  std::string text =
+      fmt::format("The fastest codec beats the uncompressed one in {1} of {0} combinations of data, batch and device",
+                  all, faster == 0 ? "none" : std::to_string(faster));
   if (slower > 0) text += fmt::format(", is slower in {}", slower);
-  if (level > 0) text += fmt::format(", is level in {}", level);
+  if (level > 0) text += fmt::format(", ties in {}", level);
   if (unsure > 0) text += fmt::format("; {} {} undecided", unsure, unsure == 1 ? "is" : "are");
   return text + ".";
 }
@@ -197,7 +194,7 @@ Answer answer(const RecordSet& records, const Contexts& contexts) {
     else if (competition.baseline == nullptr)
       competition.baseline = record;
   }
-  if (competitions.empty()) return {"Nothing was verified: no case has a result that could be compared.", "", nullptr};
+  if (competitions.empty()) return {"Nothing was verified.", "", nullptr};
   const Competition& chosen =
       *std::min_element(competitions.begin(), competitions.end(),
                         [](const Competition& a, const Competition& b) { return importance(a) < importance(b); });

@@ -184,9 +184,9 @@ Table ratio_table(const Sheet& sheet, const std::string& accounting, std::int64_
       fmt::format("blocks of {} bytes, compression ratios, accounting {}", block_bytes, accounting),
       accounting == kStoredKey
           ? "Original bytes / all stored bytes: blocks, tables and the index of positions."
-          : "Original bits / bits of the coded blocks by this rule; tables and models that blocks share and the index "
-            "are not in it. A workload's "
-            "types are pooled: sum of original / sum of coded. Means are over workloads, pooled is over blocks.",
+          : "Original bits / coded bits of the blocks by this rule, without shared tables, models and the index. A "
+            "workload's types are pooled: sum of original / sum of coded. Means are over workloads, pooled is over "
+            "blocks.",
       "×");
   const std::vector<Row> workloads = workload_rows(sheet);
   for (const Row& row : workloads) add_row(table, codecs, row.name, row.group, ratios(row.sums), 2, true);

@@ -55,7 +55,7 @@ Cell speedup_cell(const CaseRecord& r, const Context& c) {
     return cell;
   }
   if (c.baseline == &r) {
-    cell.note = "what the others are compared with";
+    cell.note = "the baseline of the others";
     return cell;
   }
   const Comparison found = compare_cases(*c.baseline, r);
@@ -77,13 +77,13 @@ Cell bandwidth_cell(const CaseRecord& r, const Context& c) {
   if (fraction > 1.02) {
     cell.text += " !";
     cell.tone = Tone::bad;
-    cell.note = fmt::format("more than the {}B/s that were measured: that measurement is too low",
-                            si_text(c.bandwidth->read_bytes_per_s));
+    cell.note =
+        fmt::format("above the measured {}B/s, so that measurement is too low", si_text(c.bandwidth->read_bytes_per_s));
   } else if (c.bandwidth)
     cell.note = fmt::format("of {}B/s", si_text(c.bandwidth->read_bytes_per_s));
   else
-    cell.note = r.time.cache == "resident" ? "read from a cache, so not compared with memory"
-                                           : "no bandwidth was measured for this device and thread count";
+    cell.note = r.time.cache == "resident" ? "read from a cache, not from memory"
+                                           : "no measured bandwidth for this device and thread count";
   return cell;
 }
 
@@ -169,7 +169,7 @@ const std::vector<ResultColumn>& result_columns() {
       plain<kTable, 3>("table", "bit/el.", false),
       plain<kIndex, 3>("index", "bit/el.", false),
       plain<kScale, 3>("scale", "bit/el.", false),
-      plain<kPadding, 3>("of which padding", "bit/el.", false),
+      plain<kPadding, 3>("included padding", "bit/el.", false),
       {{"stored_bytes_per_s", "stored bytes/s", "GB/s", Align::right},
        false,
        [](const CaseRecord& r, const Context& c) { return scaled(value("stored_bytes_per_s", r, c), 1e9, 2); },
@@ -200,11 +200,6 @@ TableKey table_key(const CaseRecord& record) {
   const std::string &op = record.kernel.op, &cache = record.time.cache;
   return {op == "size" ? 2 : op == "decode" ? 1 : 0, op, cache != "streamed", cache};
 }
-
-struct Choice {
-  bool in_short = false;  // fewer columns
-  bool fastest = false;  // only the fastest kernel of each codec and settings on each data, backend, device and threads
-};
 
 std::string competitors(const CaseRecord& r) {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, codec_label(r), field_text(r, "data"), r.kernel.op,
@@ -240,19 +235,20 @@ void drop_empty_columns(Table& table) {
   }
 }
 
-Table table_of(const TableKey& key, const Collected& collected, const Contexts& contexts, const Choice& choice) {
+Table table_of(const TableKey& key, const Collected& collected, const Contexts& contexts, bool fastest) {
   const auto& [rank, op, not_streamed, cache] = key;
   Table table;
-  table.id = slug((choice.fastest ? "fastest_" : "results_") + op + "_" + cache);
+  table.id = slug((fastest ? "fastest_" : "results_") + op + "_" + cache);
   table.title = op == "size" ? "sizes" : fmt::format("{}, {}", op, cache.empty() ? "cache class unknown" : cache);
-  if (op == "size") table.caption = "Encoded, decoded by the reference and compared; nothing was timed.";
+  if (op == "size") table.caption = "Encoded, decoded by the reference decoder and compared; not timed.";
   if (cache == "streamed") table.caption = "A pass reads at least four times the last-level cache.";
-  if (cache == "resident") table.caption = "A pass fits the last-level cache, or nearly: not comparable with streamed.";
+  if (cache == "resident")
+    table.caption = "A pass fits the last-level cache or nearly does; not comparable with streamed.";
   if (op == "size")
-    table.caption += " The smallest first.";
+    table.caption += " Smallest first.";
   else
-    table.caption += " The fastest first. ± of elements/s: the 10th to 90th percentile; of vs raw: the 95 % interval.";
-  if (choice.fastest) table.title += ": the fastest kernel of each codec and settings";
+    table.caption += " Fastest first. ± of elements/s: 10th to 90th percentile; ± of vs raw: 95 % interval.";
+  if (fastest) table.title += ": the fastest kernel of each codec and settings";
 
   bool with_gpus = false, lossy = false;
   for (const auto& [heading, cases] : collected.groups)
@@ -264,7 +260,7 @@ Table table_of(const TableKey& key, const Collected& collected, const Contexts& 
   for (const ResultColumn& result : result_columns()) {
     using In = ResultColumn::In;
     const bool sizes = op == "size";
-    if (choice.in_short && !result.in_short) continue;
+    if (fastest && !result.in_short) continue;
     if (result.in == In::sizes && !sizes) continue;
     if (result.in == In::lossy && !lossy) continue;
     if (result.in != In::sizes && result.in != In::all && result.in != In::lossy && sizes) continue;
@@ -282,16 +278,18 @@ Table table_of(const TableKey& key, const Collected& collected, const Contexts& 
       for (const ResultColumn* column : columns) row.push_back(column->cell(*record, context));
     }
   }
-  if (choice.in_short) drop_empty_columns(table);
+  if (fastest) drop_empty_columns(table);
   return table;
 }
 
-std::vector<Table> tables_of(const RecordSet& records, const Contexts& contexts, const Choice& choice) {
+// `fastest`: fewer columns, and only the fastest kernel of each codec and settings on each data, backend, device and
+// number of threads.
+std::vector<Table> tables_of(const RecordSet& records, const Contexts& contexts, bool fastest) {
   std::map<TableKey, Collected> tables;
   std::set<std::string> seen;
   for (const CaseRecord* record : sorted_cases(records)) {  // by speed
     if (record->status != Status::ok) continue;
-    if (choice.fastest && !seen.insert(competitors(*record)).second) continue;
+    if (fastest && !seen.insert(competitors(*record)).second) continue;
     Collected& table = tables[table_key(*record)];
     const std::string heading = group_heading(*record);
     auto& group = table.groups[heading];
@@ -299,22 +297,18 @@ std::vector<Table> tables_of(const RecordSet& records, const Contexts& contexts,
     group.push_back(record);
   }
   std::vector<Table> list;
-  for (const auto& [key, collected] : tables) list.push_back(table_of(key, collected, contexts, choice));
+  for (const auto& [key, collected] : tables) list.push_back(table_of(key, collected, contexts, fastest));
   return list;
 }
 
 }  // namespace
 
 std::vector<Table> results_tables(const RecordSet& records, const Contexts& contexts) {
-  return tables_of(records, contexts, {});
+  return tables_of(records, contexts, false);
 }
 
 std::vector<Table> fastest_tables(const RecordSet& records, const Contexts& contexts) {
-  return tables_of(records, contexts, {.in_short = true, .fastest = true});
-}
-
-std::vector<Table> summary_tables(const RecordSet& records, const Contexts& contexts) {
-  return tables_of(records, contexts, {.in_short = true});
+  return tables_of(records, contexts, true);
 }
 
 }  // namespace ecmv::reports

@@ -78,37 +78,14 @@ std::string ranks_text(const CaseRecord& r) {
                      r.ranks.engine.empty() ? "" : " by " + r.ranks.engine, in_pairs(r));
 }
 
-// Predicts both parts of a pass on `devices` from their times on one and two.
-struct Model {
-  double fixed_s = kUnknown, shared_s = kUnknown;  // the product: constant; divided among the devices
-  double exchange_s = kUnknown;                    // added to it by two devices
-  bool in_turn = false;                            // parts go round from device to device, not to all at once
-  double pass_s(double devices) const {
-    return fixed_s + shared_s / devices + exchange_s * (in_turn ? devices - 1 : 1);
-  }
-};
-
-Model model_of(const CaseRecord& one, const CaseRecord& two) {
-  const double product = find_metric("product_alone_s").value(two, {});
-  Model model;
-  model.shared_s = std::max(0.0, 2 * (one.time.median_s - product));
-  model.fixed_s = one.time.median_s - model.shared_s;
-  if (model.fixed_s < 0) model.fixed_s = 0, model.shared_s = 2 * product;  // two took less than half
-  model.exchange_s = std::max(0.0, two.time.median_s - product);
-  model.in_turn = two.ranks.engine != "peer";
-  return model;
-}
-
 }  // namespace
 
 Table strong_scaling_table(const RecordSet& records, const Contexts& contexts) {
   Table table{"strong_scaling",
               "Strong scaling: one product, more ranks or devices",
-              "The fastest kernel of each codec and settings. Efficiency is the speed-up over one, divided by how many "
-              "times its "
-              "threads or devices there are. Exchange and product alone were measured by themselves: launches and "
-              "waiting are in "
-              "both. vs raw: against the fastest uncompressed case with as many ranks or devices.",
+              "The fastest kernel of each codec and settings. Efficiency is the speed-up over one rank divided by the "
+              "ratio of threads or devices. Exchange and product were also measured alone; both include launches and "
+              "waiting. vs raw: against the fastest uncompressed case with as many ranks or devices.",
               {{"codec", "codec", ""},
                {"ranks", "ranks or devices", ""},
                {"us_per_pass", "a pass", "µs", kRight},
@@ -150,8 +127,8 @@ Table weak_scaling_table(const RecordSet& records) {
   Table table{
       "weak_scaling",
       "Weak scaling: as many elements for each rank or device",
-      "The fastest kernel of each codec and settings. Efficiency is the time of one rank with its elements over that "
-      "of several, each of which has as many (within 1 %).",
+      "The fastest kernel of each codec and settings. Efficiency is the time of one rank over the time of several "
+      "that have as many elements each (within 1 %).",
       {{"codec", "codec", ""},
        {"elements_of_each", "elements of each", "M", kRight},
        {"ranks", "ranks or devices", ""},
@@ -185,56 +162,6 @@ Table weak_scaling_table(const RecordSet& records) {
       table.rows.push_back({text_cell(codec_label(*r)), in_units(share(*r), 1e6, 1), text_cell(ranks_text(*r)),
                             text_cell(shape_label(*r)), in_units(r->time.median_s, 1e-6, 1),
                             in_units(one->time.median_s / r->time.median_s, 0.01, 1)});
-  }
-  return table;
-}
-
-Table scaling_model_table(const RecordSet& records, const Contexts& contexts) {
-  Table table{
-      "scaling_model",
-      "A model, not a measurement: what more devices would take",
-      "From the passes of one and of two devices that were measured. The product of R devices takes a + b / R, by its "
-      "times on one and, alone, on two. What the exchange added with two devices stays the same by stores to mapped "
-      "memory, since all devices store to all others at once and a vector is small beside what a link carries, also "
-      "where each receives the sums of R - 1 others (pairs); by libraries it is taken R - 1 times, for a ring, which "
-      "is "
-      "their worst. Links between more devices may be slower. vs raw: against the fastest uncompressed case by the "
-      "same "
-      "model.",
-      {{"codec", "codec", ""}, {"ranks", "engine", ""}},
-      {}};
-  constexpr int kDevices[] = {4, 8, 16};
-  for (const int devices : kDevices) {
-    table.columns.push_back({fmt::format("us_of_{}", devices), fmt::format("{} devices", devices), "µs", kRight});
-    table.columns.push_back({fmt::format("over_one_of_{}", devices), "over one", "×", kRight});
-    table.columns.push_back({fmt::format("vs_raw_of_{}", devices), "vs raw", "×", kRight});
-  }
-  for (const auto& [heading, groups] : by_data(records)) {
-    struct Row {
-      const CaseRecord *one, *two;
-      Model model;
-    };
-    std::vector<Row> rows;
-    for (const ByRanks& group : groups) {
-      const auto one = group.find(Sharing{});
-      for (const auto& [key, two] : group)
-        if (one != group.end() && key.ranks == 2 && !key.engine.empty())
-          rows.push_back({one->second, two, model_of(*one->second, *two)});
-    }
-    if (!rows.empty()) table.groups.push_back({table.rows.size(), heading});
-    for (const Row& row : rows) {
-      std::vector<Cell>& cells = table.rows.emplace_back();
-      cells = {text_cell(codec_label(*row.two)), text_cell(row.two->ranks.engine + in_pairs(*row.two))};
-      for (const int devices : kDevices) {
-        const double pass = row.model.pass_s(devices);
-        double raw = kUnknown;
-        for (const Row& other : rows)
-          if (contexts.is_baseline(*other.two)) raw = std::fmin(raw, other.model.pass_s(devices));
-        cells.push_back(in_units(pass, 1e-6, 1));
-        cells.push_back(in_units(row.one->time.median_s / pass, 1, 2));
-        cells.push_back(in_units(raw / pass, 1, 2));
-      }
-    }
   }
   return table;
 }

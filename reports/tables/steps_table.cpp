@@ -14,8 +14,8 @@ Table steps_table(const RecordSet& records) {
   Table table{
       "steps",
       "Decoding steps by kind of layer",
-      "Bytes of all layers of a kind, with scales. The time is that of one layer in a pass of such layers alone, by "
-      "the kernel that was the fastest for them; steps are timed as a whole.",
+      "Bytes of all layers of a kind, with scales. Layer times come from a pass of such layers alone, with their "
+      "fastest kernel; steps are timed as a whole.",
       {{"kind", "kind", ""},
        {"codec", "codec", ""},
        {"layers", "layers", "", kRight},

@@ -124,7 +124,7 @@ Table refusals_table(const RecordSet& records) {
 Table coverage_table(const RecordSet& records) {
   Table table{"coverage",
               "Coverage: codec × backend × op",
-              "How many cases of each status ran; the reasons show on pointing. An empty cell: nothing was tried.",
+              "Cases of each status; reasons show on hover. An empty cell: not tried.",
               {},
               {}};
   struct Tally {

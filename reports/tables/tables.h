@@ -21,13 +21,9 @@ Table steps_table(const RecordSet& records);
 // of several has. No rows without such cases.
 Table strong_scaling_table(const RecordSet& records, const Contexts& contexts);
 Table weak_scaling_table(const RecordSet& records);
-// The times of 4, 8 and 16 devices, predicted by a model from those of 1 and 2.
-Table scaling_model_table(const RecordSet& records, const Contexts& contexts);
 // The same with fewer columns, and for each codec and settings only the fastest kernel and policy on each backend and
 // device.
 std::vector<Table> fastest_tables(const RecordSet& records, const Contexts& contexts);
-// All kernels with fewer columns, for the terminal.
-std::vector<Table> summary_tables(const RecordSet& records, const Contexts& contexts);
 
 // Failed cases (incorrect, error, timed_out, out_of_memory), one row each, worst first.
 Table failures_table(const RecordSet& records);

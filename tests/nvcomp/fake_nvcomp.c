@@ -41,9 +41,7 @@ int nvcompGetProperties(uint32_t* properties) {
   return ok;
 }
 #endif
-#if VERSION >= 5300
 const char* nvcompGetStatusString(int status) { return status == invalid ? "invalid value" : "another status"; }
-#endif
 
 static int32_t field(options o, int at) {
   int32_t value;
@@ -58,16 +56,14 @@ static int zero_from(options o, int first) {
   return 1;
 }
 
-static int fields_of_ans(void) { return VERSION >= 6000 ? 10 : VERSION >= 5300 ? 9 : 8; }
-
 static int known_type(char method, int32_t type) {
   if (method != 'A') return type >= 0 && type <= 7;
-  return type == 0 || (VERSION >= 6000 ? type >= 9 && type <= 11 : type == 9);
+  return type == 0 || (type >= 9 && type <= 11);
 }
 
 static int takes_compress(char method, options o) {
   switch (method) {
-    case 'A': return field(o, 0) == 0 && known_type(method, field(o, 4)) && zero_from(o, fields_of_ans());
+    case 'A': return field(o, 0) == 0 && known_type(method, field(o, 4)) && zero_from(o, 10);
     case 'B': return field(o, 0) == 0 && known_type(method, field(o, 4)) && zero_from(o, 8);
     case 'G': return field(o, 0) == 1 && zero_from(o, 4);
     case 'L': return known_type(method, field(o, 0)) && zero_from(o, 4);
@@ -75,7 +71,7 @@ static int takes_compress(char method, options o) {
   }
 }
 static int takes_decompress(char method, options o) {
-  if (method != 'A' || VERSION < 6000) return zero_from(o, 0);
+  if (method != 'A') return zero_from(o, 0);
   return field(o, 0) == 0 && (field(o, 4) == 0xff || known_type(method, field(o, 4))) && o.bytes[10] <= 1 &&
          zero_from(o, 11);
 }
@@ -120,8 +116,7 @@ static int decompress_chunk(char method, const unsigned char* in, size_t in_byte
   const int same = in[2];
   if (stored > room || in_bytes != header_bytes + (same ? 1 : (size_t)stored)) return cannot_decompress;
   /* The caller's values must be right. */
-  if (method == 'A' && VERSION >= 6000 && field(o, 4) != 0xff &&
-      (in[3] != o.bytes[4] || in[4] != o.bytes[8] || in[5] != o.bytes[9]))
+  if (method == 'A' && field(o, 4) != 0xff && (in[3] != o.bytes[4] || in[4] != o.bytes[8] || in[5] != o.bytes[9]))
     return cannot_decompress;
   for (size_t k = 0; k < stored; ++k) out[k] = (unsigned char)~in[header_bytes + (same ? 0 : k)];
   *size = stored;
@@ -144,7 +139,6 @@ static int decompress(char method, const unsigned char* const* in, const size_t*
   return ok;
 }
 
-#if VERSION >= 6000
 #define TEMP(NAME, WAY)                                                                                         \
   int nvcompBatched##NAME##WAY##GetTempSize(size_t count, size_t largest, options o, size_t* bytes, size_t all, \
                                             void* stream) {                                                     \
@@ -152,14 +146,6 @@ static int decompress(char method, const unsigned char* const* in, const size_t*
     *bytes = temp_of_chunk * count;                                                                             \
     return fails(#WAY "GetTempSize") || largest > all ? invalid : ok;                                           \
   }
-#else
-#define TEMP(NAME, WAY)                                                                                                \
-  int nvcompBatched##NAME##WAY##GetTempSizeAsync(size_t count, size_t largest, options o, size_t* bytes, size_t all) { \
-    (void)o;                                                                                                           \
-    *bytes = temp_of_chunk * count;                                                                                    \
-    return fails(#WAY "GetTempSize") || largest > all ? invalid : ok;                                                  \
-  }
-#endif
 
 #define COMPRESS(NAME, LETTER)                                                                                    \
   TEMP(NAME, Compress)                                                                                            \

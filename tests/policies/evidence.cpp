@@ -7,7 +7,7 @@
 #include "backends/backend.h"
 #include "codecs/registry.h"
 #include "reports/fields.h"
-#include "reports/older_names.h"
+#include "tests/policies/older_names.h"
 
 namespace ecmv::tests {
 namespace {
@@ -37,14 +37,14 @@ PolicyName name_of(const CaseRecord& record) {
   const auto& kernel = record.kernel;
   return {
       {kind_of_backend(kernel.backend), record.codec.id, kernel.op, kernel.op == "matmul" ? kernel.activations : ""},
-      reports::current_policy_name(kernel.variant),
-      reports::current_policy_name(kernel.policy)};
+      current_policy_name(kernel.variant),
+      current_policy_name(kernel.policy)};
 }
 
 std::vector<std::string> words_of(const std::string& text) {
   std::istringstream stream(text);
   std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(reports::current_policy_name(word));
+  for (std::string word; stream >> word;) words.push_back(current_policy_name(word));
   return words;
 }
 
@@ -124,8 +124,8 @@ std::set<PolicyName> policies_of_build() {
               {{kind_of_backend(std::string(backend.id)), std::string(entry.id),
                 std::string(backends::op_name(kernel.op)),
                 kernel.op == backends::Op::matmul ? std::string(backends::activations_name(kernel.activations)) : ""},
-               reports::current_policy_name(kernel.variant),
-               reports::current_policy_name(policy.name)});
+               current_policy_name(kernel.variant),
+               current_policy_name(policy.name)});
   }
   return names;
 }

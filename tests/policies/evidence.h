@@ -25,7 +25,7 @@ struct Product {
 
 struct PolicyName {
   Product product;
-  std::string variant, policy;  // the names of today (reports/older_names.h)
+  std::string variant, policy;  // the names of today (tests/policies/older_names.h)
   auto operator<=>(const PolicyName&) const = default;
   std::string text() const;  // "gpu raw_bf16 matmul bf16 tokens groups8": words, the general ones first
 };

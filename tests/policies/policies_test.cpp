@@ -8,8 +8,8 @@
 #include <iostream>
 #include <iterator>
 
-#include "reports/older_names.h"
 #include "tests/policies/evidence.h"
+#include "tests/policies/older_names.h"
 
 using namespace ecmv;
 using namespace ecmv::tests;
@@ -133,11 +133,11 @@ TEST_CASE("a policy is judged by the best of the same codec, data and device, un
 }
 
 TEST_CASE("words of policies are renamed whole, and kept.txt names policies from the general to the special") {
-  CHECK(reports::current_policy_name("waves16_ahead2") == "groups16_ahead2");
-  CHECK(reports::current_policy_name("bits13_waves48") == "bits13_groups48");
-  CHECK(reports::current_policy_name("halves_pair_dots") == "halves_avx512_bf16");
-  CHECK(reports::current_policy_name("together4") == "warpgroup4");
-  CHECK(reports::current_policy_name("wavesome_tilesets") == "wavesome_tilesets");
+  CHECK(current_policy_name("waves16_ahead2") == "groups16_ahead2");
+  CHECK(current_policy_name("bits13_waves48") == "bits13_groups48");
+  CHECK(current_policy_name("halves_pair_dots") == "halves_avx512_bf16");
+  CHECK(current_policy_name("together4") == "warpgroup4");
+  CHECK(current_policy_name("wavesome_tilesets") == "wavesome_tilesets");
   const std::vector<KeptPolicy> kept = parse_kept(
       "# comment\n\nslower: gpu coder matmul bf16 tokens waves4: fits 64 KiB\n"
       "not measured: gpu coder decode: nobody decodes it\n");

@@ -13,9 +13,6 @@ void blas_product(const int8_t*, datasets::Shape, const int8_t*, int, int32_t*, 
 void blas_product(const uint16_t*, datasets::Shape, const uint16_t*, int64_t, int, float*, const BlasPlace&) {
   throw std::logic_error(blas_missing());
 }
-void blas_product(const float*, datasets::Shape, const float*, float*, const BlasPlace&) {
-  throw std::logic_error(blas_missing());
-}
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE
 
@@ -35,7 +32,7 @@ constexpr const char* kName = "rocBLAS";
 constexpr const char* kFiles[] = {"librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so.0",
                                   "librocblas.so"};
 constexpr const char *kCreate = "rocblas_create_handle", *kSetStream = "rocblas_set_stream",
-                     *kSetWorkspace = "rocblas_set_workspace", *kGemm = "rocblas_gemm_ex", *kGemv = "rocblas_sgemv";
+                     *kSetWorkspace = "rocblas_set_workspace", *kGemm = "rocblas_gemm_ex";
 constexpr int kPlain = 111, kTransposed = 112, kInt8 = 160, kInt32 = 162, kBf16 = 168, kFloat = 151,
               kComputeInt32 = kInt32, kComputeFloat = kFloat;
 using Gemm = int (*)(Handle, int, int, int, int, int, const void*, const void*, int, int, const void*, int, int,
@@ -44,7 +41,7 @@ using Gemm = int (*)(Handle, int, int, int, int, int, const void*, const void*, 
 constexpr const char* kName = "cuBLAS";
 constexpr const char* kFiles[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"};
 constexpr const char *kCreate = "cublasCreate_v2", *kSetStream = "cublasSetStream_v2",
-                     *kSetWorkspace = "cublasSetWorkspace_v2", *kGemm = "cublasGemmEx", *kGemv = "cublasSgemv_v2";
+                     *kSetWorkspace = "cublasSetWorkspace_v2", *kGemm = "cublasGemmEx";
 constexpr int kPlain = 0, kTransposed = 1, kInt8 = 3, kInt32 = 10, kBf16 = 14, kFloat = 0, kComputeInt32 = 72,
               kComputeFloat = 68, kAnyAlgorithm = -1;
 using Gemm = int (*)(Handle, int, int, int, int, int, const void*, const void*, int, int, const void*, int, int,
@@ -56,8 +53,6 @@ struct Library : InstalledLibrary {
   int (*set_stream)(Handle, void*) = nullptr;
   int (*set_workspace)(Handle, void*, size_t) = nullptr;
   Gemm gemm = nullptr;
-  int (*gemv)(Handle, int, int, int, const float*, const float*, int, const float*, int, const float*, float*,
-              int) = nullptr;
 
   Library() : InstalledLibrary(kName) {
     if (!open(kFiles)) return;
@@ -65,7 +60,6 @@ struct Library : InstalledLibrary {
     take(set_stream, kSetStream);
     take(set_workspace, kSetWorkspace);
     take(gemm, kGemm);
-    take(gemv, kGemv);
   }
 };
 
@@ -150,13 +144,6 @@ void blas_product(const int8_t* w, datasets::Shape shape, const int8_t* x, int c
 void blas_product(const uint16_t* w, datasets::Shape shape, const uint16_t* x, int64_t x_stride, int batch, float* y,
                   const BlasPlace& place) {
   multiply("the product of bf16", Types<float>{kBf16, kFloat, kComputeFloat}, w, shape, x, x_stride, batch, y, place);
-}
-
-void blas_product(const float* w, datasets::Shape shape, const float* x, float* y, const BlasPlace& place) {
-  const int rows = static_cast<int>(shape.rows), cols = static_cast<int>(shape.cols);
-  const float one = 1, zero = 0;
-  run(place, "the product of float32",
-      [&](Handle handle) { return library().gemv(handle, kTransposed, cols, rows, &one, w, cols, x, 1, &zero, y, 1); });
 }
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -32,7 +32,5 @@ void blas_product(const int8_t* w, datasets::Shape shape, const int8_t* x, int c
 // * rows.
 void blas_product(const uint16_t* w, datasets::Shape shape, const uint16_t* x, int64_t x_stride, int batch, float* y,
                   const BlasPlace& place);
-// One product in float32, without rounding the elements to fewer bits.
-void blas_product(const float* w, datasets::Shape shape, const float* x, float* y, const BlasPlace& place);
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

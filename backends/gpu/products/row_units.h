@@ -1,10 +1,9 @@
-// Products of tokens with rows, where each lane owns a row. Matrix units want the columns of a row from four lanes, but
-// a lane that decodes a row has them all. So a lane's part of its row becomes its part of operand B unchanged. In B the
-// four lanes 4 n + t have one column n and different k; here they are different rows of the matrix. Operand A keeps
-// them apart: it has a row for each t and each of four numbers to multiply (tokens, or digits of one), and is zero
-// except where k belongs to t. Three of four multiplications are by zero. Matrix units have them to spare, and with
-// bf16 half of the zeros need no time, since in every four k of a row two are zero ("2:4 sparsity"). The alternative
-// goes through shared memory (token_pieces.h): a store, a load and a barrier instead of one instruction here.
+// Products of a token with rows, where each lane owns a row. Matrix units want the columns of a row from four lanes,
+// but a lane that decodes a row has them all. So a lane's part of its row becomes its part of operand B unchanged. In B
+// the four lanes 4 n + t have one column n and different k; here they are different rows of the matrix. Operand A keeps
+// them apart: it has a row for each t and each of the token's four digits, and is zero except where k belongs to t.
+// Three of four multiplications are by zero. Matrix units have them to spare. The alternative goes through shared
+// memory (token_pieces.h): a store, a load and a barrier instead of one instruction here.
 #pragma once
 
 #include "backends/gpu/products/token_units.h"
@@ -18,41 +17,6 @@ ECMV_GPU_DEVICE int own_sum_row(int i) {
   return 4 * (lane % 4 * 2 + i % 2) + lane / 4 % 4;
 }
 
-// Sends parts of rows, held by lanes in any order, to the lanes that have those rows' sums. It calls f(from, takes, i)
-// in all lanes until every lane that `has` a part of `row` has been `from` for the two lanes that take it into their
-// sums[i] and sums[i + 2]. Lanes may take parts of different rows at the same time. Six ballots tell each lane which
-// part is its own.
-template <typename F>
-ECMV_GPU_DEVICE void deal_to_sums(bool has, int row, F f) {
-  using LaneGroup = Lanes<32>;
-  const int lane = LaneGroup::lane(), owner = row % 4 * 4 + row / 8;
-  uint32_t own = LaneGroup::ballot(has);
-  const uint32_t odd = LaneGroup::ballot(row / 4 % 2 != 0);
-  ECMV_GPU_UNROLL
-  for (int bit = 0; bit < 4; ++bit) {
-    const uint32_t set = LaneGroup::ballot((owner >> bit & 1) != 0);
-    own &= (lane >> bit & 1) != 0 ? set : ~set;
-  }
-  while (LaneGroup::any(own != 0)) {
-    const int from = own != 0 ? trailing_zeros(own) : 0;
-    f(from, own != 0, static_cast<int>(odd >> from & 1));
-    own &= own - 1;
-  }
-}
-
-// The first operand of multiply_own_rows in shared memory: 32 bytes for each two tokens and eight columns, in pairs of
-// columns. First comes pair 0 of the one token and of the other, then pair 2 of both, then pairs 1 and 3. A lane reads
-// 16 of these bytes: pair own_pair_half() of two of the four tokens (lanes below 16 the first two). Lanes for which
-// reads_tokens() is false have zeros.
-inline constexpr int kOwnTokenBytes = 4;  // a column of two tokens
-ECMV_GPU_DEVICE bool reads_tokens() {
-  const int lane = Lanes<32>::lane();
-  return lane % 2 == lane / 8 % 2;
-}
-ECMV_GPU_DEVICE int own_pair_half() { return Lanes<32>::lane() % 4 / 2; }
-// Where both tokens' pair of columns with column `col` lies: a word each.
-ECMV_GPU_DEVICE int own_pair_place(int col) { return col / 8 * 32 + col / 2 % 2 * 16 + col / 4 % 2 * 8; }
-
 // Multiplies two numbers of bf16 by two others; rounds once.
 ECMV_GPU_DEVICE uint32_t multiply_pairs(uint32_t a, uint32_t b) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -65,42 +29,6 @@ ECMV_GPU_DEVICE uint32_t multiply_pairs(uint32_t a, uint32_t b) {
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
   };
   return product(a << 16, b << 16) | product(a & 0xFFFF0000u, b & 0xFFFF0000u) << 16;
-#endif
-}
-
-// sums += products of eight columns of four tokens with the lanes' rows: `first` holds the row's numbers of bf16 in the
-// first four columns, two a word, `second` the other four.
-ECMV_GPU_DEVICE void multiply_own_rows(uint4 tokens, uint2 first, uint2 second, float (&sums)[4]) {
-  const int g = Lanes<32>::lane() / 4;
-#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  // Two neighbouring lanes have four k: the first lane's are nonzero in even rows, the second lane's in odd rows.
-  const uint32_t places = g % 2 == 0 ? 0x44444444u : 0xEEEEEEEEu;
-  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-      "{%8,%9,%10,%11}, {%0,%1,%2,%3}, %12, 0x0;"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(tokens.x), "r"(tokens.y), "r"(tokens.z), "r"(tokens.w), "r"(first.x), "r"(first.y), "r"(second.x),
-        "r"(second.y), "r"(places));
-#else
-  using LaneGroup = Lanes<32>;
-  const auto dot = [](uint32_t a, uint32_t b, float sum) {
-    sum += float_of(a << 16) * float_of(b << 16);
-    return sum + float_of(a & 0xFFFF0000u) * float_of(b & 0xFFFF0000u);
-  };
-  const int part = g % 4, t = LaneGroup::lane() % 4;
-  ECMV_GPU_UNROLL
-  for (int half = 0; half < 2; ++half) {
-    const int from = 4 * g + 2 * half + part / 2;
-    const uint32_t a[2][2] = {{LaneGroup::shuffle(tokens.x, from), LaneGroup::shuffle(tokens.z, from)},
-                              {LaneGroup::shuffle(tokens.y, from), LaneGroup::shuffle(tokens.w, from)}};
-    ECMV_GPU_UNROLL
-    for (int n = 0; n < 2; ++n) {
-      const int row = 4 * (2 * t + n) + part;
-      const uint32_t b[2] = {LaneGroup::shuffle(half == 0 ? first.x : first.y, row),
-                             LaneGroup::shuffle(half == 0 ? second.x : second.y, row)};
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < 2; ++i) sums[2 * i + n] = dot(a[i][1], b[1], dot(a[i][0], b[0], sums[2 * i + n]));
-    }
-  }
 #endif
 }
 

@@ -50,15 +50,6 @@ class TokenRuns {
   int runs_, tokens_at_once_, token_, run_;
 };
 
-// Copies for every part p the columns that begin at first_col + p * part_cols, with zeros past the tokens' last column.
-ECMV_GPU_DEVICE void copy_token_slices(const Bf16Tokens& tokens, int parts, int64_t part_cols, int64_t first_col,
-                                       int cols, int token_bytes, Pointer<std::byte> to) {
-  const TokenRuns<8> runs(cols);
-  for (int p = 0; p < parts; ++p)
-    runs.copy(tokens, first_col + p * part_cols, tokens.x_stride, token_bytes, to + p * tokens.batch * token_bytes,
-              [](int col) { return col; });
-}
-
 // Device memory for the blocks of `cols` columns of the largest batch.
 inline int64_t token_blocks_bytes(int64_t cols) {
   return (cols + kBlockCols - 1) / kBlockCols * kMaxBatch * kBlockTokenBytes;

@@ -7,11 +7,14 @@
 
 #include <algorithm>
 
+#include "backends/gpu/products/token_form.h"
 #include "backends/gpu/products/token_parts.h"
-#include "backends/gpu/products/token_pieces.h"
 #include "backends/gpu/products/token_shares.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
+
+// Numbers between one token's sums and the next token's, so that lanes write different banks at once.
+inline constexpr int kSumsPadding = 4;
 
 // How a product is divided among blocks and lane groups.
 struct TokenPlan {
@@ -21,6 +24,71 @@ struct TokenPlan {
   // In shared memory: from one token of a slice to the next, from one slice to the other, and where the rings begin.
   int token_bytes, slice_bytes, rings;
 };
+
+// A block's sums in shared memory: [parts, batch, rows of the block].
+struct BlockSums {
+  int rows, token_sums, part_sums;
+  Pointer<float> sums;
+
+  ECMV_GPU_DEVICE BlockSums(const TokenPlan& plan, int tile_rows, int batch)
+      : rows(plan.tiles * tile_rows),
+        token_sums(rows + kSumsPadding),
+        part_sums(batch * token_sums),
+        sums(cast<float>(shared_memory())) {}
+
+  // A lane's sums of a part, from its first row and token on. Lanes write different banks at once.
+  template <int kRowTiles, int kTokenTiles>
+  ECMV_GPU_DEVICE void put(const float (&own)[kRowTiles][kTokenTiles][4], int part, int row, int first_token,
+                           int batch) const {
+    ECMV_GPU_UNROLL
+    for (int r = 0; r < kRowTiles; ++r) {
+      ECMV_GPU_UNROLL
+      for (int k = 0; k < kTokenTiles; ++k) {
+        ECMV_GPU_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const int token = 8 * k + first_token + i % 2;
+          if (token < batch)
+            sums[part * part_sums + token * token_sums + row + r * kTileRows + i / 2 * 8] = own[r][k][i];
+        }
+      }
+    }
+  }
+
+  // Adds up the parts and stores the results row by row.
+  template <typename Form, typename Elements>
+  ECMV_GPU_DEVICE void store(const Elements& elements, const TokenPlan& plan, int64_t row_block, int share, int cols,
+                             const Bf16Tokens& tokens) const {
+    if (plan.parts > 1) {
+      for (int i = thread_index(); i < part_sums; i += Form::kThreads) {
+        float sum = sums[i];
+        for (int p = 1; p < plan.parts; ++p) sum += sums[p * part_sums + i];
+        sums[i] = sum;
+      }
+      sync_block();
+    }
+    const int64_t first = row_block * rows, rows_left = tokens.rows - first;
+    if constexpr (Elements::kFinishes) {
+      elements.finish(sums, rows, token_sums, first, cols, tokens, share, plan.shares);
+      sync_block();
+    }
+    const int own_rows = rows_left < rows ? static_cast<int>(rows_left) : rows;
+    Pointer<float> y = tokens.y + (share * (tokens.batch * tokens.rows) + first);
+    for (int token = 0; token < tokens.batch; ++token, y = y + tokens.rows)
+      for (int row = thread_index(); row < own_rows; row += Form::kThreads) y[row] = sums[token * token_sums + row];
+  }
+};
+
+// Where a lane's tokens begin in a slice. Lanes whose token does not exist multiply the last one again; nobody stores
+// the results.
+template <int kTokenTiles>
+ECMV_GPU_DEVICE void find_tokens(int (&offsets)[kTokenTiles], int first, int batch, int token_bytes, int lane_bytes) {
+  ECMV_GPU_UNROLL
+  for (int k = 0; k < kTokenTiles; ++k) {
+    const int token = 8 * k + first;
+    offsets[k] = (token < batch ? token : batch - 1) * token_bytes + lane_bytes;
+    if constexpr (kTokenTiles <= 2) keep(offsets[k]);
+  }
+}
 
 template <typename Elements, int kGroups, int kRowTiles, int kTokenTiles, int kAhead, int kResident, bool kByWarpgroup>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matmul(Elements elements,
@@ -56,15 +124,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
     if (works) rows.copy(ring + i * Form::kStageBytes, plan.parts);
     commit_copies();
   }
-  // Lanes whose token does not exist multiply the last one again; nobody stores the results.
   int offsets[kTokenTiles];
-  ECMV_GPU_UNROLL
-  for (int tile_of_tokens = 0; tile_of_tokens < kTokenTiles; ++tile_of_tokens) {
-    const int token = 8 * tile_of_tokens + g;
-    offsets[tile_of_tokens] =
-        (token < tokens.batch ? token : tokens.batch - 1) * plan.token_bytes + t * Elements::kCols * 2;
-    if constexpr (kTokenTiles <= 2) keep(offsets[tile_of_tokens]);
-  }
+  find_tokens(offsets, g, tokens.batch, plan.token_bytes, t * Elements::kCols * 2);
   auto scales = step_scales<Elements, kRowTiles>(elements, first_row + g, tokens.rows - 1, cols);
   scales.load(first_col + part * kCols);
   float sums[kRowTiles][kTokenTiles][4] = {};
@@ -104,41 +165,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
   wait_copies<0>();
   sync_block();
 
-  // [parts, batch, rows of the block] are added up, then stored row by row. Lanes write different banks at once.
-  const int block_rows = plan.tiles * Form::kRows, token_sums = block_rows + kSumsPadding,
-            part_sums = tokens.batch * token_sums;
-  const Pointer<float> all = cast<float>(shared_memory());
-  ECMV_GPU_UNROLL
-  for (int r = 0; r < kRowTiles; ++r) {
-    ECMV_GPU_UNROLL
-    for (int k = 0; k < kTokenTiles; ++k) {
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const int token = 8 * k + 2 * t + i % 2;
-        if (works && token < tokens.batch)
-          all[part * part_sums + token * token_sums + tile * Form::kRows + r * kTileRows + g + i / 2 * 8] =
-              sums[r][k][i];
-      }
-    }
-  }
+  const BlockSums all(plan, Form::kRows, tokens.batch);
+  if (works) all.put(sums, part, tile * Form::kRows + g, 2 * t, tokens.batch);
   sync_block();
-  if (plan.parts > 1) {
-    for (int i = thread_index(); i < part_sums; i += Form::kThreads) {
-      float sum = all[i];
-      for (int p = 1; p < plan.parts; ++p) sum += all[p * part_sums + i];
-      all[i] = sum;
-    }
-    sync_block();
-  }
-  const int64_t block_first = row_block * block_rows, rows_left = tokens.rows - block_first;
-  if constexpr (Elements::kFinishes) {
-    elements.finish(all, block_rows, token_sums, block_first, cols, tokens, share, plan.shares);
-    sync_block();
-  }
-  const int own_rows = rows_left < block_rows ? static_cast<int>(rows_left) : block_rows;
-  Pointer<float> y = tokens.y + (share * (tokens.batch * tokens.rows) + block_first);
-  for (int token = 0; token < tokens.batch; ++token, y = y + tokens.rows)
-    for (int row = thread_index(); row < own_rows; row += Form::kThreads) y[row] = all[token * token_sums + row];
+  all.template store<Form>(elements, plan, row_block, share, cols, tokens);
 }
 
 // A kernel's form: the lane groups of a block, each one's tiles of 16 rows, the steps under way, the blocks that fit on

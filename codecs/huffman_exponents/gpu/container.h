@@ -1,4 +1,4 @@
-// The layout `container` on a GPU, `two_phase`: as in DFloat11 a thread owns 8 coded bytes and enters them at its gap,
+// The GPU kernel `two_phase`: as in DFloat11 a thread owns 8 coded bytes and enters them at its gap,
 // a block of 512 threads begins at a stored position, and a prefix sum over the thread block places each thread's
 // exponents.
 //   1. A thread decodes the codes that start in its bytes into a column of shared memory, up to 4 a look-up, and so
@@ -18,7 +18,6 @@
 namespace ecmv::codecs::huffman_exponents::ECMV_GPU_NAMESPACE::container_gpu {
 
 namespace gpu = backends::gpu;
-using container::kBlockThreads, container::kMaxSymbols, container::kThreadBits, container::kThreadBytes;
 
 inline constexpr int kMostCodes = 4;  // of a look-up
 inline constexpr int kGroupLanes = 32;

@@ -1,6 +1,5 @@
-// Claims about huffman_exponents alone: exact bytes of the container, alphabets that do not fit, hostile streams,
-// codes of any depth, all bit patterns in segments, container files that are written, read and damaged, and honest
-// sizes of adversarial matrices.
+// Claims about huffman_exponents alone: exact bytes, alphabets that do not fit, hostile streams, codes of any depth,
+// files that are written, read and damaged, and honest sizes of adversarial matrices.
 #include <algorithm>
 #include <bit>
 #include <catch2/catch_test_macros.hpp>
@@ -27,16 +26,15 @@ using namespace ecmv;
 using namespace codecs::huffman_exponents::test_streams;
 using backends::CompressedMatrix;
 using codecs::MalformedStream;
-namespace container = codecs::huffman_exponents::container;
-namespace segments = codecs::huffman_exponents::segments;
+using namespace codecs::huffman_exponents;
 using Sections = std::vector<backends::Section>;
 
 }  // namespace
 
 TEST_CASE("huffman_exponents_kernels_decode_codes_of_every_depth") {
-  for (const auto& [matrix, given] : hard_cases()) {
-    CAPTURE(tests::describe(matrix), given);
-    const CompressedMatrix compressed = encode(matrix, given);
+  for (const Matrix& matrix : hard_cases()) {
+    CAPTURE(tests::describe(matrix));
+    const CompressedMatrix compressed = encode(matrix);
     REQUIRE(decoded(compressed) == matrix.elements);
     CHECK(check_decoders("scalar", compressed, matrix.elements) == 1);
     CHECK(check_decoders("simd", compressed, matrix.elements) >= 1);
@@ -48,14 +46,13 @@ TEST_CASE("huffman_exponents_container_stores_exactly_these_bytes") {
   // 0000 1010 1100, then ones.
   const uint64_t patterns[] = {0x3F80, 0xBF81, 0x3FFF, 0xBF80, 0x4000, 0xC07F, 0x3F00, 0x3F83};
   const CompressedMatrix compressed = encode(bf16({2, 4}, [&](int64_t i) { return patterns[i]; }));
-  CHECK(values(compressed.sections[container::kEncoded]) ==
+  CHECK(values(compressed.sections[kEncoded]) ==
         std::vector<int>{0x0a, 0xcf, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
-  CHECK(values(compressed.sections[container::kSignMantissa]) ==
-        std::vector<int>{0x00, 0x81, 0x7f, 0x80, 0x00, 0xff, 0x00, 0x03});
-  CHECK(values(compressed.sections[container::kOutputPositions]) == std::vector<int>{0, 0, 0, 0, 8, 0, 0, 0});
-  CHECK(values(compressed.sections[container::kGaps]) == std::vector<int>{0, 0});
-  CHECK(values(compressed.sections[container::kSplitPositions]).empty());
-  const std::vector<int> luts = values(compressed.sections[container::kLuts]);
+  CHECK(values(compressed.sections[kSignMantissa]) == std::vector<int>{0x00, 0x81, 0x7f, 0x80, 0x00, 0xff, 0x00, 0x03});
+  CHECK(values(compressed.sections[kOutputPositions]) == std::vector<int>{0, 0, 0, 0, 8, 0, 0, 0});
+  CHECK(values(compressed.sections[kGaps]) == std::vector<int>{0, 0});
+  CHECK(values(compressed.sections[kSplitPositions]).empty());
+  const std::vector<int> luts = values(compressed.sections[kLuts]);
   REQUIRE(luts.size() == 512);
   CHECK(std::vector<int>{luts[0], luts[127], luts[128], luts[191], luts[192], luts[223]} ==
         std::vector<int>{127, 127, 128, 128, 126, 126});
@@ -65,48 +62,16 @@ TEST_CASE("huffman_exponents_container_stores_exactly_these_bytes") {
   const uint64_t small[] = {0x39, 0xBF, 0x42};
   const CompressedMatrix f8 =
       encode(tests::make_typed_matrix("f8", ElementType::f8_e4m3, {1, 3}, [&](int64_t i) { return small[i]; }));
-  CHECK(values(f8.sections[container::kEncoded])[0] == 0b00101111);
-  CHECK(values(f8.sections[container::kSignMantissa]) == std::vector<int>{0x1f, 0x20});
-  CHECK(values(f8.sections[container::kGaps]) == std::vector<int>{0, 0});
-}
-
-TEST_CASE("huffman_exponents_segments_store_exactly_these_bytes") {
-  // Exponent 127 six times, 125, 126, 128 and 129 once: codes 0, 100, 101, 110, 111. Rows 000111 0 and 101 0 110 100 0.
-  const uint64_t patterns[] = {0x3F80, 0xBF81, 0x3F82, 0x4083, 0x3F80, 0x3F04, 0x3FFF, 0xC000, 0xBEFF, 0x3F80};
-  const CompressedMatrix compressed =
-      encode(bf16({2, 5}, [&](int64_t i) { return patterns[i]; }), {{"layout", "segments"}});
-  const std::vector<int> code = values(compressed.sections[segments::kCode]),
-                         streams = values(compressed.sections[segments::kStreams]);
-  REQUIRE(code.size() == segments::kOrderByte + 5);
-  CHECK(std::vector<int>(code.begin(), code.begin() + 10) == std::vector<int>{0, 0, 1, 0, 0, 0, 4, 0, 0, 0});
-  CHECK(std::vector<int>(code.begin() + segments::kOrderByte, code.end()) == std::vector<int>{127, 125, 126, 128, 129});
-  REQUIRE(streams.size() == 8 + 4 * segments::kSpareWords);
-  CHECK(std::vector<int>(streams.begin(), streams.begin() + 9) == std::vector<int>{0, 0, 0, 0x1c, 0, 0, 0, 0xad, 0});
-  CHECK(values(compressed.sections[segments::kTiles]) == std::vector<int>{0, 0, 0, 0, 2, 0, 0, 0});
-  // Two words a row; the second one has one column.
-  CHECK(values(compressed.sections[segments::kSignMantissa]) ==
-        std::vector<int>{0x02, 0x01, 0x80, 0x03, 0, 0, 0, 0, 0x80, 0xff, 0x04, 0x7f, 0, 0, 0, 0});
-}
-
-TEST_CASE("huffman_exponents_segments_store_exactly_these_bytes_of_f8") {
-  // Exponents 7, 7, 8 and again 7: codes 0 and 1. Signs and mantissas 1, 15, 2, 12 in the halves of two turned words.
-  const uint64_t patterns[] = {0x39, 0xBF, 0x42, 0xBC};
-  const CompressedMatrix compressed =
-      encode(tests::make_typed_matrix("f8", ElementType::f8_e4m3, {1, 4}, [&](int64_t i) { return patterns[i]; }),
-             {{"layout", "segments"}});
-  const std::vector<int> code = values(compressed.sections[segments::kCode]);
-  REQUIRE(code.size() == segments::kOrderByte + 2);
-  CHECK(std::vector<int>(code.begin() + segments::kOrderByte, code.end()) == std::vector<int>{7, 8});
-  CHECK(std::vector<int>(values(compressed.sections[segments::kStreams])).at(3) == 0x20);
-  // Column 0: bits 6..4; column 1: 31 and 22..20; columns 2 and 3 the same, turned right by four bits.
-  CHECK(values(compressed.sections[segments::kSignMantissa]) == std::vector<int>{0x12, 0x00, 0x74, 0x88});
+  CHECK(values(f8.sections[kEncoded])[0] == 0b00101111);
+  CHECK(values(f8.sections[kSignMantissa]) == std::vector<int>{0x1f, 0x20});
+  CHECK(values(f8.sections[kGaps]) == std::vector<int>{0, 0});
 }
 
 TEST_CASE("huffman_exponents_gaps_lead_to_codes_that_start") {
   // Fixed by hand from the definition: of every 8 coded bytes the distance to the first code that begins there.
   const Matrix matrix = tests::bf16_matrix({50, 700});
   const CompressedMatrix compressed = encode(matrix);
-  const std::vector<int> luts = values(compressed.sections[container::kLuts]);
+  const std::vector<int> luts = values(compressed.sections[kLuts]);
   std::vector<int64_t> starts;
   int64_t bit = 0;
   for (int64_t i = 0; i < matrix.shape.elements(); ++i) {
@@ -116,16 +81,15 @@ TEST_CASE("huffman_exponents_gaps_lead_to_codes_that_start") {
                             (std::to_integer<int>(matrix.elements[static_cast<size_t>(2 * i + 1)]) & 0x7f) << 1);
     bit += luts[luts.size() - 256 + exponent];
   }
-  const int64_t bytes =
-      static_cast<int64_t>(compressed.sections[container::kEncoded].bytes.size()) - container::kSpareBytes;
+  const int64_t bytes = static_cast<int64_t>(compressed.sections[kEncoded].bytes.size()) - kSpareBytes;
   CHECK(bytes == (bit + 7) / 8);
-  codecs::modelling::BitReader gaps(compressed.sections[container::kGaps].bytes);
+  codecs::modelling::BitReader gaps(compressed.sections[kGaps].bytes);
   for (int64_t thread = 0; thread < (bytes + 7) / 8; ++thread) {
     const auto first = std::lower_bound(starts.begin(), starts.end(), 64 * thread);
     CHECK(static_cast<int64_t>(gaps.read(5)) == (first == starts.end() ? bit : *first) - 64 * thread);
     if (thread % 512 == 0) {
       uint32_t position = 0;
-      std::memcpy(&position, compressed.sections[container::kOutputPositions].bytes.data() + thread / 512 * 4, 4);
+      std::memcpy(&position, compressed.sections[kOutputPositions].bytes.data() + thread / 512 * 4, 4);
       CHECK(static_cast<int64_t>(position) == first - starts.begin());
     }
   }
@@ -136,34 +100,20 @@ TEST_CASE("huffman_exponents_refuses_what_does_not_fit_with_the_reason") {
   CHECK(refusal(infinite).find("1 elements have the exponent 255") != std::string::npos);
   CHECK(refusal(bf16({1, 1}, [](int64_t) { return 240 << 7; })).find("exponent 240") != std::string::npos);
   CHECK(refusal(bf16({1, 1}, [](int64_t) { return 239 << 7; })) == "");
-  CHECK(refusal(infinite, {{"layout", "segments"}}) == "");
   CHECK(refusal(tests::gaussian_matrix({2, 2}, 4)).find("bf16 and f8_e4m3") != std::string::npos);
-  CHECK(refusal(tests::gaussian_matrix({2, 2}, 4), {{"layout", "segments"}}).find("bf16 and f8_e4m3") !=
-        std::string::npos);
-  CHECK(refusal(f8_matrix({2, 2}), {{"layout", "segments"}}) == "");
-}
-
-TEST_CASE("huffman_exponents_segments_keep_all_bit_patterns") {
-  const Matrix all = bf16({257, 255}, [](int64_t i) { return (i * 40503) & 0xFFFF; });
-  for (const char* cols : {"128", "512", "4096"})
-    for (const char* bits : {"8", "12", "16"}) {
-      const CompressedMatrix compressed =
-          encode(all, {{"layout", "segments"}, {"segment_cols", cols}, {"code_bits", bits}});
-      CHECK(decoded(compressed) == all.elements);
-    }
 }
 
 TEST_CASE("huffman_exponents_container_keeps_240_exponents_and_codes_of_any_depth") {
   tests::Random random{4};
   const Matrix flat = bf16({300, 333}, [&](int64_t) { return (random.next() % 240) << 7 | (random.next() & 0x807F); });
   const CompressedMatrix compressed = encode(flat);
-  CHECK(compressed.sections[container::kLuts].bytes.size() <= 18 * 256);
+  CHECK(compressed.sections[kLuts].bytes.size() <= 18 * 256);
   CHECK(decoded(compressed) == flat.elements);
   const Matrix deep = deep_matrix(18, 1024);
   const CompressedMatrix deep_compressed = encode(deep);
-  CHECK(deep_compressed.sections[container::kLuts].bytes.size() >= 4 * 256);  // three levels and the lengths
-  CHECK(*std::max_element(deep_compressed.sections[container::kLuts].bytes.end() - 256,
-                          deep_compressed.sections[container::kLuts].bytes.end()) > std::byte{16});
+  CHECK(deep_compressed.sections[kLuts].bytes.size() >= 4 * 256);  // three levels and the lengths
+  CHECK(*std::max_element(deep_compressed.sections[kLuts].bytes.end() - 256,
+                          deep_compressed.sections[kLuts].bytes.end()) > std::byte{16});
   CHECK(decoded(deep_compressed) == deep.elements);
 }
 
@@ -176,25 +126,22 @@ TEST_CASE("huffman_exponents_sizes_are_honest_where_there_is_nothing_to_gain") {
   CHECK(bits_per_element(encode(constant)) < 9 + 1.0 * (5.0 / 64 + 32.0 / 32768) + 0.05);
   CHECK(bits_per_element(encode(uniform)) > 16.5);
   CHECK(bits_per_element(encode(uniform)) < 16 + 8 * (5.0 / 64 + 32.0 / 32768) + 0.2);
-  CHECK(bits_per_element(encode(constant, {{"layout", "segments"}})) < 9.1);
-  CHECK(bits_per_element(encode(uniform, {{"layout", "segments"}})) < 16.3);
   const Matrix gaussian = tests::bf16_matrix({256, 4096});
   // 2.59 bits of code, 8 raw ones, 8 % of the code for gaps.
   CHECK(bits_per_element(encode(gaussian)) < 8 + 2.62 * (1 + 5.0 / 64 + 32.0 / 32768) + 0.02);
-  CHECK(bits_per_element(encode(gaussian, {{"layout", "segments"}})) < 10.9);
 }
 
 TEST_CASE("huffman_exponents_container_refuses_damaged_tables_and_index") {
   for (const Matrix& matrix : {deep_matrix(16, 1000), f8_matrix({60, 1000})}) {
     const CompressedMatrix good = encode(matrix);
     REQUIRE(decoded(good) == matrix.elements);
-    REQUIRE(good.sections[container::kOutputPositions].bytes.size() > 8);
+    REQUIRE(good.sections[kOutputPositions].bytes.size() > 8);
     const auto refuses = [&](auto change) {
       CompressedMatrix bad = good;
       change(bad.sections);
       CHECK_THROWS_AS(decoded(bad), MalformedStream);
     };
-    const auto lengths_row = static_cast<ptrdiff_t>(good.sections[container::kLuts].bytes.size() - 256);
+    const auto lengths_row = static_cast<ptrdiff_t>(good.sections[kLuts].bytes.size() - 256);
     refuses([](Sections& s) { std::fill_n(s[0].bytes.begin(), 256, std::byte{240}); });
     refuses([](Sections& s) {
       std::fill(s[0].bytes.begin(), s[0].bytes.end() - 256, std::byte{255});
@@ -203,49 +150,21 @@ TEST_CASE("huffman_exponents_container_refuses_damaged_tables_and_index") {
     refuses([&](Sections& s) { std::fill(s[0].bytes.begin() + lengths_row, s[0].bytes.end(), std::byte{200}); });
     refuses([](Sections& s) { s[0].bytes.resize(256); });
     refuses([](Sections& s) { s[0].bytes.resize(19 * 256); });
-    refuses([](Sections& s) { set_u32(s[container::kOutputPositions], 4, 0xffffffff); });
-    refuses([](Sections& s) { set_u32(s[container::kOutputPositions], 4, 0); });
-    refuses([](Sections& s) { s[container::kOutputPositions].bytes.resize(4); });
-    refuses([](Sections& s) { s[container::kOutputPositions].bytes.clear(); });
-    refuses([](Sections& s) { s[container::kGaps].bytes.resize(5); });
-    refuses([](Sections& s) { s[container::kGaps].bytes.pop_back(); });
-    refuses([](Sections& s) { s[container::kGaps].bytes[700] ^= std::byte{0x10}; });
-    refuses([](Sections& s) { s[container::kEncoded].bytes.resize(1000); });
-    refuses([](Sections& s) { s[container::kEncoded].bytes.resize(3); });
-    refuses([](Sections& s) { s[container::kEncoded].bytes.resize(s[container::kEncoded].bytes.size() + 1); });
-    refuses([](Sections& s) { s[container::kSignMantissa].bytes.pop_back(); });
-    refuses([](Sections& s) { s[container::kSplitPositions].bytes.resize(7); });
-    refuses([](Sections& s) { s[container::kSplitPositions].bytes.assign(8, std::byte{0xff}); });
+    refuses([](Sections& s) { set_u32(s[kOutputPositions], 4, 0xffffffff); });
+    refuses([](Sections& s) { set_u32(s[kOutputPositions], 4, 0); });
+    refuses([](Sections& s) { s[kOutputPositions].bytes.resize(4); });
+    refuses([](Sections& s) { s[kOutputPositions].bytes.clear(); });
+    refuses([](Sections& s) { s[kGaps].bytes.resize(5); });
+    refuses([](Sections& s) { s[kGaps].bytes.pop_back(); });
+    refuses([](Sections& s) { s[kGaps].bytes[700] ^= std::byte{0x10}; });
+    refuses([](Sections& s) { s[kEncoded].bytes.resize(1000); });
+    refuses([](Sections& s) { s[kEncoded].bytes.resize(3); });
+    refuses([](Sections& s) { s[kEncoded].bytes.resize(s[kEncoded].bytes.size() + 1); });
+    refuses([](Sections& s) { s[kSignMantissa].bytes.pop_back(); });
+    refuses([](Sections& s) { s[kSplitPositions].bytes.resize(7); });
+    refuses([](Sections& s) { s[kSplitPositions].bytes.assign(8, std::byte{0xff}); });
     refuses([](Sections& s) { s.pop_back(); });
   }
-}
-
-TEST_CASE("huffman_exponents_segments_refuse_damaged_streams") {
-  const Matrix matrix = tests::bf16_matrix({67, 1000});
-  const CompressedMatrix good = encode(matrix, {{"layout", "segments"}, {"segment_cols", "256"}});
-  REQUIRE(decoded(good) == matrix.elements);
-  const auto refuses = [&](auto change) {
-    CompressedMatrix bad = good;
-    change(bad.sections);
-    CHECK_THROWS_AS(decoded(bad), MalformedStream);
-  };
-  refuses([](Sections& s) { s[segments::kCode].bytes.pop_back(); });
-  refuses([](Sections& s) { s[segments::kCode].bytes.push_back(std::byte{7}); });
-  refuses([](Sections& s) { s[segments::kCode].bytes.resize(20); });
-  refuses([](Sections& s) { s[segments::kCode].bytes[0] = std::byte{1}; });       // a code of no bits
-  refuses([](Sections& s) { s[segments::kCode].bytes[2 * 13] = std::byte{1}; });  // beyond code_bits
-  refuses([](Sections& s) { s[segments::kCode].bytes[2 * 1] = std::byte{2}; });   // more codes than there are
-  refuses(
-      [](Sections& s) { std::fill(s[segments::kCode].bytes.begin(), s[segments::kCode].bytes.end(), std::byte{0}); });
-  refuses([](Sections& s) { s[segments::kStreams].bytes.resize(100); });
-  refuses([](Sections& s) { s[segments::kStreams].bytes.resize(s[segments::kStreams].bytes.size() - 4); });
-  refuses([](Sections& s) { set_u32(s[segments::kTiles], 0, 1); });
-  refuses([](Sections& s) { set_u32(s[segments::kTiles], 4, 0xffffffff); });
-  refuses([](Sections& s) { set_u32(s[segments::kTiles], 4, 33); });
-  refuses([](Sections& s) { set_u32(s[segments::kTiles], 4, 32); });
-  refuses([](Sections& s) { s[segments::kTiles].bytes.resize(8); });
-  refuses([](Sections& s) { s[segments::kSignMantissa].bytes.pop_back(); });
-  refuses([](Sections& s) { s.pop_back(); });
 }
 
 TEST_CASE("huffman_exponents_reads_what_other_encoders_leave_at_the_end") {
@@ -257,15 +176,14 @@ TEST_CASE("huffman_exponents_reads_what_other_encoders_leave_at_the_end") {
   std::fill_n(luts.begin() + 128, 128, std::byte{101});
   std::fill_n(luts.begin() + 256, 256, std::byte{0});
   luts[256 + 100] = luts[256 + 101] = std::byte{1};
-  compressed.sections[container::kLuts].bytes = luts;
-  Bytes& encoded = compressed.sections[container::kEncoded].bytes;
-  encoded.assign(static_cast<size_t>(elements / 8) + container::kSpareBytes, std::byte{0x55});
-  compressed.sections[container::kGaps].bytes.assign(2 * 512 * 5 / 8 + 1,
-                                                     std::byte{0});  // for all threads of both blocks
-  Bytes& positions = compressed.sections[container::kOutputPositions].bytes;
+  compressed.sections[kLuts].bytes = luts;
+  Bytes& encoded = compressed.sections[kEncoded].bytes;
+  encoded.assign(static_cast<size_t>(elements / 8) + kSpareBytes, std::byte{0x55});
+  compressed.sections[kGaps].bytes.assign(2 * 512 * 5 / 8 + 1, std::byte{0});  // for all threads of both blocks
+  Bytes& positions = compressed.sections[kOutputPositions].bytes;
   positions.assign(12, std::byte{0});
-  set_u32(compressed.sections[container::kOutputPositions], 4, 8 * 4096);
-  set_u32(compressed.sections[container::kOutputPositions], 8, static_cast<uint32_t>(elements));
+  set_u32(compressed.sections[kOutputPositions], 4, 8 * 4096);
+  set_u32(compressed.sections[kOutputPositions], 8, static_cast<uint32_t>(elements));
   CHECK(decoded(compressed) == matrix.elements);
 
   // Codes of 1 and 2 bits whose last one ends byte-aligned in the second block, where none starts: no position for that
@@ -279,12 +197,12 @@ TEST_CASE("huffman_exponents_reads_what_other_encoders_leave_at_the_end") {
   std::fill_n(luts.begin() + 512, 256, std::byte{0});
   luts[512 + 100] = std::byte{1};
   luts[512 + 7] = std::byte{12};
-  missing.sections[container::kLuts].bytes = luts;
-  missing.sections[container::kEncoded].bytes.assign(4097 + container::kSpareBytes, std::byte{0});
-  missing.sections[container::kEncoded].bytes[4095] = std::byte{0x08};
-  missing.sections[container::kGaps].bytes.assign(2 * 512 * 5 / 8 + 1, std::byte{0});
-  missing.sections[container::kOutputPositions].bytes.assign(8, std::byte{0});
-  set_u32(missing.sections[container::kOutputPositions], 4, static_cast<uint32_t>(last.shape.elements()));
+  missing.sections[kLuts].bytes = luts;
+  missing.sections[kEncoded].bytes.assign(4097 + kSpareBytes, std::byte{0});
+  missing.sections[kEncoded].bytes[4095] = std::byte{0x08};
+  missing.sections[kGaps].bytes.assign(2 * 512 * 5 / 8 + 1, std::byte{0});
+  missing.sections[kOutputPositions].bytes.assign(8, std::byte{0});
+  set_u32(missing.sections[kOutputPositions], 4, static_cast<uint32_t>(last.shape.elements()));
   CHECK(decoded(missing) == last.elements);
 }
 
@@ -302,8 +220,8 @@ struct SmallFile {
       chain.layers.push_back(encode(matrices[i]));
       chain.names.push_back(i == 2 ? "" : "layers." + std::to_string(i) + ".mlp");
     }
-    chain.layers[0].sections[container::kSplitPositions].bytes.assign(8, std::byte{1});
-    std::fill_n(chain.layers[0].sections[container::kSplitPositions].bytes.begin() + 2, 6, std::byte{0});
+    chain.layers[0].sections[kSplitPositions].bytes.assign(8, std::byte{1});
+    std::fill_n(chain.layers[0].sections[kSplitPositions].bytes.begin() + 2, 6, std::byte{0});
     file = entry().codec->write_file(chain);
   }
 };
@@ -411,62 +329,8 @@ TEST_CASE("huffman_exponents_container_files_are_refused_when_damaged") {
 
 TEST_CASE("huffman_exponents_gpu_kernels_decode_codes_of_every_depth", "[emulator]") {
   skip_without_emulator();
-  for (const auto& [matrix, given] : hard_cases()) {
-    CAPTURE(tests::describe(matrix), given);
-    CHECK(check_decoders("emulator", encode(matrix, given), matrix.elements) >= 2);  // on both devices
+  for (const Matrix& matrix : hard_cases()) {
+    CAPTURE(tests::describe(matrix));
+    CHECK(check_decoders("emulator", encode(matrix), matrix.elements) >= 2);  // on both devices
   }
-}
-
-TEST_CASE("huffman_exponents_products_keep_the_bound_for_odd_shapes_batches_and_depths", "[emulator]") {
-  skip_without_emulator();
-  std::vector<Matrix> matrices = {deep_matrix(16, 1000)};
-  for (const datasets::Shape shape : tests::odd_shapes()) matrices.push_back(tests::bf16_matrix(shape));
-  tests::Random random{8};
-  matrices.push_back(
-      bf16({70, 300}, [&](int64_t) { return random.next() & 0xBFFF; }));  // small numbers, subnormal ones among them
-  // Rows of one-bit codes beside rows of long ones, in whole groups.
-  matrices.push_back(bf16({64, 2003}, [&](int64_t i) {
-    return (i / 2003 % 7 == 0 ? 120 : 90 + std::min(31, std::countr_zero(random.next() | 1u << 31))) << 7 |
-           (random.next() & 0x807F);
-  }));
-  matrices.push_back(tests::bf16_matrix({96, 4100}));
-  const backends::Backend* emulator = backends::find_backend("emulator");
-  for (const backends::DeviceInfo& info : emulator->devices())
-    for (const Matrix& matrix : matrices)
-      for (const char* cols : {"128", "4096"})
-        for (const int batch : {1, 3, 13}) {
-          CAPTURE(info.simd_target, tests::describe(matrix), cols, batch);
-          const CompressedMatrix compressed =
-              encode(matrix, {{"layout", "segments"}, {"segment_cols", cols}, {"code_bits", batch == 1 ? "8" : "16"}});
-          const auto device = emulator->open({1, info.simd_target});
-          const auto uploaded = device->upload(compressed);
-          backends::PassPlan plan;
-          plan.op = backends::Op::matmul;
-          plan.layers = {uploaded.get()};
-          plan.chained = false;
-          plan.batch = batch;
-          plan.tokens.emplace_back();
-          for (int64_t i = 0; i < batch * matrix.shape.cols; ++i)
-            plan.tokens[0].push_back(static_cast<float>(random.normal()));
-          const backends::ExactProduct exact = backends::exact_product(matrix.view(), plan.tokens[0], batch);
-          REQUIRE(exact.refused == "");
-          int ran = 0;
-          for (const backends::Kernel& kernel : entry().kernels("emulator"))
-            for (const backends::Policy& policy : kernel.policies) {
-              const bool first = &policy == &kernel.policies[0];
-              if (kernel.op != backends::Op::matmul || kernel.activations != backends::Activations::f32 ||
-                  (kernel.variant == "segments" && !first && batch > 3) ||
-                  !kernel.refuses(uploaded->view(), device->info(), policy).empty())
-                continue;
-              plan.kernel = &kernel;
-              plan.policy = &policy;
-              const auto pass = backends::prepare(*device, plan);
-              pass->poison_outputs(0);
-              pass->run();
-              CHECK(backends::check_product(pass->products(0), exact, {}).violation == "");
-              CHECK(pass->broken_guards() == "");
-              ++ran;
-            }
-          CHECK(ran >= (matrix.shape.rows % 32 == 0 ? 2 : 1));  // rings of whole groups
-        }
 }

@@ -23,21 +23,14 @@ namespace ecmv::codecs::huffman_exponents::test_streams {
 
 using datasets::ElementType;
 using datasets::Matrix;
-using Given = std::map<std::string, std::string>;
 using Bytes = std::vector<std::byte>;
 
 inline const CodecEntry& entry() { return *find_codec("huffman_exponents"); }
 
-inline Settings settings(const Given& given) {
-  std::vector<std::string> errors;
-  const Settings resolved = resolve_settings(entry().codec->settings, given, errors);
-  REQUIRE(errors.empty());
-  return resolved;
-}
-
-inline CompressedMatrix encode(const Matrix& matrix, const Given& given = {}) {
-  REQUIRE(entry().codec->refuses(matrix.view(), settings(given)) == "");
-  return encode_matrix(entry(), matrix.view(), settings(given));
+inline CompressedMatrix encode(const Matrix& matrix) {
+  const Settings settings = default_settings(*entry().codec);
+  REQUIRE(entry().codec->refuses(matrix.view(), settings) == "");
+  return encode_matrix(entry(), matrix.view(), settings);
 }
 
 inline Bytes decoded(const CompressedMatrix& compressed) {
@@ -47,8 +40,8 @@ inline Bytes decoded(const CompressedMatrix& compressed) {
   return out;
 }
 
-inline std::string refusal(const Matrix& matrix, const Given& given = {}) {
-  return entry().codec->refuses(matrix.view(), settings(given));
+inline std::string refusal(const Matrix& matrix) {
+  return entry().codec->refuses(matrix.view(), default_settings(*entry().codec));
 }
 
 inline Matrix bf16(datasets::Shape shape, const std::function<uint64_t(int64_t)>& bits) {
@@ -86,7 +79,7 @@ inline void set_u32(Section& section, size_t at, uint32_t value) {
   for (size_t i = 0; i < 4; ++i) section.bytes[at + i] = static_cast<std::byte>(value >> (8 * i) & 0xff);
 }
 
-// Every decode kernel of a stream's layout on every device of the backend; how many ran.
+// Every decode kernel on every device of the backend; how many ran.
 inline int check_decoders(std::string_view backend_id, const CompressedMatrix& compressed, const Bytes& elements) {
   const backends::Backend* backend = backends::find_backend(backend_id);
   int ran = 0;
@@ -120,38 +113,35 @@ inline int check_decoders(std::string_view backend_id, const CompressedMatrix& c
 
 // Streams that are hard on kernels: codes of up to 18 bits, of one bit, of 8, of all exponents; several blocks, odd
 // shapes; f8.
-inline std::vector<std::pair<Matrix, Given>> hard_cases() {
+inline std::vector<Matrix> hard_cases() {
   tests::Random random{6};
-  const Given parts = {{"layout", "segments"}, {"segment_cols", "128"}},
-              deep_parts = {{"layout", "segments"}, {"code_bits", "16"}},
-              short_parts = {{"layout", "segments"}, {"code_bits", "8"}};
   const Matrix deep = deep_matrix(18, 1000),
                constant = bf16({5, 20011}, [&](int64_t) { return 120 << 7 | (random.next() & 0x807F); });
   const Matrix binary =
       bf16({3, 33333}, [&](int64_t) { return (120 + random.next() % 2) << 7 | (random.next() & 0x807F); });
   const Matrix flat = bf16({77, 555}, [&](int64_t) { return (random.next() % 240) << 7 | (random.next() & 0x807F); });
-  const Matrix all = bf16({257, 255}, [](int64_t i) { return (i * 40503) & 0xFFFF; });
   // One row of one-bit codes beside rows of long ones.
   const Matrix uneven = bf16({40, 1030}, [&](int64_t i) {
     return (i / 1030 % 7 == 0 ? 120 : 60 + std::min(31, std::countr_zero(random.next() | 1u << 31))) << 7 |
            (random.next() & 0x807F);
   });
-  std::vector<std::pair<Matrix, Given>> cases;
   const Matrix groups = bf16({64, 2008}, [&](int64_t i) {
     return (i / 2008 % 7 == 0 ? 120 : 60 + std::min(31, std::countr_zero(random.next() | 1u << 31))) << 7 |
            (random.next() & 0x807F);
   });
-  for (const Matrix& matrix : {deep, constant, binary, flat, uneven, groups, tests::bf16_matrix({96, 1003}),
-                               tests::bf16_matrix({1, 50000}), tests::bf16_matrix({3000, 17})}) {
-    cases.push_back({matrix, {}});
-    for (const Given& given : {parts, deep_parts, short_parts}) cases.push_back({matrix, given});
-  }
-  for (const Given& given : {parts, deep_parts, short_parts}) cases.push_back({all, given});
-  for (const Matrix& matrix :
-       {f8_matrix({70, 1001}), f8_matrix({1, 50001}), f8_matrix({3001, 3}),
-        tests::make_typed_matrix("f8", ElementType::f8_e4m3, {64, 1024}, [](int64_t i) { return i; })})
-    for (const Given& given : {Given{}, parts, deep_parts, short_parts}) cases.push_back({matrix, given});
-  return cases;
+  return {deep,
+          constant,
+          binary,
+          flat,
+          uneven,
+          groups,
+          tests::bf16_matrix({96, 1003}),
+          tests::bf16_matrix({1, 50000}),
+          tests::bf16_matrix({3000, 17}),
+          f8_matrix({70, 1001}),
+          f8_matrix({1, 50001}),
+          f8_matrix({3001, 3}),
+          tests::make_typed_matrix("f8", ElementType::f8_e4m3, {64, 1024}, [](int64_t i) { return i; })};
 }
 
 // To be called outside of assertions, which take a skip for a failure.

@@ -17,11 +17,6 @@ struct QuadMatrix {
   const std::byte* prob;
 };
 
-// A policy of kernels that decode several queues at once.
-struct QuadPolicy : backends::Policy {
-  int queues;
-};
-
 inline QuadMatrix quad_matrix(const CompressedView& compressed, QuadLayoutOf layout_of) {
   const auto bytes_of = [&](QuadSection section) { return compressed.sections[section].bytes; };
   return {

@@ -224,69 +224,64 @@ class QuadQueue {
   alignas(64) uint32_t words_[2 * kQuadFormatLanes + kQuadGroupWords + 16] = {};
 };
 
-// How far ahead to prefetch when `queues` neighbouring queues are decoded at once: to the same place of the next queues
-// if these are short, else a distance that covers the latency of DRAM.
-inline int64_t QuadAheadBytes(const QuadMatrix& matrix, int64_t queues) {
+// How far ahead to prefetch: to the same place of the next queue if queues are short, else a distance that covers the
+// latency of DRAM.
+inline int64_t QuadAheadBytes(const QuadMatrix& matrix) {
   if (matrix.layout.queues == 0) return 0;
-  const int64_t bytes = static_cast<int64_t>(matrix.payload.size()) / matrix.layout.queues * queues;
+  const int64_t bytes = static_cast<int64_t>(matrix.payload.size()) / matrix.layout.queues;
   return bytes < 16384 ? bytes : 2048;
 }
 
-// The kernels of a layout: kQueues queues at once, then the last ones one by one. `Loops` has kQueueRows, the rows of a
-// queue, and the loops over the chunks of kQueues queues that begin with `row`:
-//   Decode<kQueues>(const QuadMatrix&, const backends::DecodeArgs&, const QuadStepTables&, row, ahead)
-//   Multiply<kQueues>(const QuadMatrix&, const backends::MatvecArgs&, const QuadStepTables&, row, ahead, correction)
+// The kernels of a layout. `Loops` has kQueueRows, the rows of a queue, and the loops over the chunks of the queue that
+// begins with `row`:
+//   Decode(const QuadMatrix&, const backends::DecodeArgs&, const QuadStepTables&, row, ahead)
+//   Multiply(const QuadMatrix&, const backends::MatvecArgs&, const QuadStepTables&, row, ahead, correction)
 // where `correction` is the excess of the products of symbols + 128.
-template <class Loops, int kQueues>
-void RunQuads(const QuadMatrix& matrix, int64_t ahead, const backends::DecodeArgs& args) {
-  if (matrix.shape.elements() == 0) return;
-  constexpr int64_t kRows = kQueues * Loops::kQueueRows;
-  const QuadStepTables tables = LoadQuadStepTables(matrix, 0);
-  int64_t row = args.rows.begin;
-  for (; row + kRows <= args.rows.end; row += kRows) Loops::template Decode<kQueues>(matrix, args, tables, row, ahead);
-  for (; row < args.rows.end; row += Loops::kQueueRows) Loops::template Decode<1>(matrix, args, tables, row, ahead);
-}
-
-template <class Loops, int kQueues>
-void RunQuads(const QuadMatrix& matrix, int64_t ahead, const backends::MatvecArgs& args) {
-  if (matrix.shape.elements() == 0) {
-    std::fill(args.y + args.rows.begin, args.y + args.rows.end, 0);
-    return;
-  }
-  constexpr int64_t kRows = kQueues * Loops::kQueueRows;
-  const QuadStepTables tables = LoadQuadStepTables(matrix, 0x80);
-  const int32_t correction = static_cast<int32_t>(128u * static_cast<uint32_t>(cpu::SumX(args.x, matrix.shape.cols)));
-  int64_t row = args.rows.begin;
-  for (; row + kRows <= args.rows.end; row += kRows)
-    Loops::template Multiply<kQueues>(matrix, args, tables, row, ahead, correction);
-  for (; row < args.rows.end; row += Loops::kQueueRows)
-    Loops::template Multiply<1>(matrix, args, tables, row, ahead, correction);
-}
-
-template <class Args>
-struct BoundQuads {
+template <class Loops>
+struct DecodeQuads {
   QuadMatrix matrix;
-  int64_t ahead;
-  void (*run)(const QuadMatrix&, int64_t ahead, const Args&);
-  void operator()(void*, const Args& args) const { run(matrix, ahead, args); }
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    if (matrix.shape.elements() == 0) return;
+    const QuadStepTables tables = LoadQuadStepTables(matrix, 0);
+    for (int64_t row = args.rows.begin; row < args.rows.end; row += Loops::kQueueRows)
+      Loops::Decode(matrix, args, tables, row, QuadAheadBytes(matrix));
+  }
 };
 
-// `Args` belong to the op; kPolicies are of type QuadPolicy.
-template <class Args, class Loops, const auto& kPolicies>
-backends::BoundKernel BindQuads(const backends::Policy& policy, const QuadMatrix& matrix) {
-  using Run = decltype(BoundQuads<Args>::run);
-  const Run run =
-      backends::with_policy<kPolicies>(policy, [](auto i) -> Run { return RunQuads<Loops, kPolicies[i].queues>; });
-  const int64_t ahead = QuadAheadBytes(matrix, policy.as<QuadPolicy>().queues);
-  return {BoundQuads<Args>{matrix, ahead, run}, {.rows_per_block = Loops::kQueueRows}};
+template <class Loops>
+struct MultiplyQuads {
+  QuadMatrix matrix;
+  void operator()(void*, const backends::MatvecArgs& args) const {
+    if (matrix.shape.elements() == 0) {
+      std::fill(args.y + args.rows.begin, args.y + args.rows.end, 0);
+      return;
+    }
+    const QuadStepTables tables = LoadQuadStepTables(matrix, 0x80);
+    const int32_t correction = static_cast<int32_t>(128u * static_cast<uint32_t>(cpu::SumX(args.x, matrix.shape.cols)));
+    for (int64_t row = args.rows.begin; row < args.rows.end; row += Loops::kQueueRows)
+      Loops::Multiply(matrix, args, tables, row, QuadAheadBytes(matrix), correction);
+  }
+};
+
+template <class Loops>
+backends::BoundKernel BindQuadDecode(const QuadMatrix& matrix) {
+  return {DecodeQuads<Loops>{matrix}, {.rows_per_block = Loops::kQueueRows}};
+}
+template <class Loops>
+backends::BoundKernel BindQuadMatvec(const QuadMatrix& matrix) {
+  return {MultiplyQuads<Loops>{matrix}, {.rows_per_block = Loops::kQueueRows}};
 }
 
 inline std::string RefusesQuads() { return ""; }
 
 #else
 
-template <class Args, class Loops, const auto& kPolicies>
-backends::BoundKernel BindQuads(const backends::Policy&, const QuadMatrix&) {
+template <class Loops>
+backends::BoundKernel BindQuadDecode(const QuadMatrix&) {
+  return {};
+}
+template <class Loops>
+backends::BoundKernel BindQuadMatvec(const QuadMatrix&) {
   return {};
 }
 inline std::string RefusesQuads() {

@@ -149,9 +149,8 @@ class Encoder {
         tile_cols_(tile_cols),
         segment_cols_(segment_cols(model.symbol_cols)) {
     for (int i = 0; i < 256; ++i) {
-      const int w = form_.floats ? i : static_cast<int8_t>(i), high = model.high(w),
-                clamped = std::clamp(high, 0, model.most_high());
-      high_[i] = static_cast<uint32_t>(clamped) | (high == clamped && !model.always_patched(i) ? 0 : kOutside);
+      const int w = form_.floats ? i : static_cast<int8_t>(i), clamped = model.clamped_high(w);
+      high_[i] = static_cast<uint32_t>(clamped) | (model.high(w) == clamped && !model.always_patched(i) ? 0 : kOutside);
       low_[i] = static_cast<uint8_t>(model.raw(w));
     }
   }
@@ -273,12 +272,10 @@ class Encoder {
       if (has_exponent_eights(each, form_)) {
         pack_eights_signs(form_.f8, signs, words.data());
         pack_eights(lows, words.data() + planes);
-      } else if (has_nibble_entries(each, form_)) {
-        pack_nibbles(form_.raw_bits, quads.data(), words.data());
       } else {
         if (form_.f8) pack_f8(signs, words.data());
         for (int q = 0; q < 8 && form_.floats && !form_.f8; ++q) words[q] = load_u32(signs + 4 * q);
-        pack_raw(planes_of(form_.raw_bits - planes, form_.folded), quads.data(), words.data() + planes);
+        pack_raw(planes_of(form_), has_nibble_entries(each, form_), quads.data(), words.data() + planes);
       }
       for (int j = 0; j < form_.raw_bits; ++j)
         store_u32(words[j],

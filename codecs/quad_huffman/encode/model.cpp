@@ -43,42 +43,33 @@ double order0_bits(std::span<const uint64_t> counts) {
   return total == 0 ? 0.0 : static_cast<double>(total * log2_q16(total) - logs) / 65536.0;
 }
 
-// The cells; floats have those for w = exponent - 128.
-struct Cells {
-  int symbol_cols = 4;
-  Form form;
-  int lowest = 0;
-  bool strips = false;
-  int width() const { return 1 << cell_bits(form); }
-  int values() const { return most_high(symbol_cols, form) + 1; }
-  int high(int w) const { return (form.folded && w < lowest ? lowest - w - 1 : w - lowest) >> cell_bits(form); }
-  int clamped_high(int w) const { return std::clamp(high(w), 0, values() - 1); }
-  int patch_bits() const { return strips ? kPlacedPatchBits : 8 * patch_bytes(form); }
-  bool is_eights() const { return has_exponent_eights(symbol_cols, form); }
-  // A float patch replaces an exponent; an int8 patch adds or takes one.
-  int patches_of(int w) const {
-    return form.floats ? clamped_high(w) != high(w) || (is_eights() && w == -128) : std::abs(clamped_high(w) - high(w));
+// While a model is chosen, the elements w of floats are their exponents less 128. An int8 patch adds or takes a cell; a
+// float patch replaces an exponent.
+int bits_of_patch(Form form, const Wanted& wanted) {
+  return wanted.layout == Layout::strips ? kPlacedPatchBits : 8 * patch_bytes(form);
+}
+// Patches of the elements outside the cells.
+uint64_t outside_patches(const modelling::Histogram& elements, const Cells& cells) {
+  uint64_t patches = 0;
+  for (int w = -128; w < 128; ++w) {
+    const int cells_away = std::abs(cells.clamped_high(w) - cells.high(w));
+    const bool replaced = cells_away > 0 || (cells.is_eights() && w == -128);
+    patches += elements[w + 128] * static_cast<uint64_t>(cells.form.floats ? replaced : cells_away);
   }
-};
-
-// Bits of patches of the elements outside the cells.
-uint64_t outside_bits(const modelling::Histogram& elements, const Cells& cells) {
-  uint64_t records = 0;
-  for (int w = -128; w < 128; ++w) records += elements[w + 128] * static_cast<uint64_t>(cells.patches_of(w));
-  return records * static_cast<uint64_t>(cells.patch_bits());
+  return patches;
 }
 
 // Contiguous cells begin at -128 or above, so w - lowest of elements and substitutes fits 8 bits without sign. Folded
 // cells are around their centre. Symbols of eight exponents begin between kLeastEightsLowest (f8: 0) and
 // most_eights_lowest().
-int best_lowest(const modelling::Histogram& elements, Cells cells) {
+int best_lowest(const modelling::Histogram& elements, Cells cells, int of_patch) {
   const bool f8 = cells.form.f8, eights = cells.is_eights();
   int smallest = -128, largest = 127;
   while (smallest < 127 && elements[smallest + 128] == 0) ++smallest;
   while (largest > smallest && elements[largest + 128] == 0) --largest;
-  const int width = cells.width();
+  const int width = 1 << cell_bits(cells.form);
   int first = std::max(-128, smallest - width + 1),
-      last = std::max(first + width - 1, largest - cells.values() * width + 1);
+      last = std::max(first + width - 1, largest - (cells.most_high() + 1) * width + 1);
   if (cells.form.folded) first = smallest, last = largest;
   if (eights) first = -128 + (f8 ? 0 : kLeastEightsLowest), last = -128 + most_eights_lowest(f8);
   int step = 1;  // products must not take such exponents beyond a bf16 with their base
@@ -89,7 +80,7 @@ int best_lowest(const modelling::Histogram& elements, Cells cells) {
   for (cells.lowest = first; cells.lowest <= std::min(last, 127); cells.lowest += step) {
     std::array<uint64_t, 256> counts{};
     for (int w = smallest; w <= largest; ++w) counts[cells.clamped_high(w)] += elements[w + 128];
-    const double bits = order0_bits(counts) + static_cast<double>(outside_bits(elements, cells));
+    const double bits = order0_bits(counts) + of_patch * static_cast<double>(outside_patches(elements, cells));
     if (cells.lowest == first || bits < best_bits) best = cells.lowest, best_bits = bits;
   }
   return best;
@@ -246,13 +237,13 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
   const auto add_candidates = [&](int k, bool folded) {
     double least = -1;  // among these
     for (int b = least_raw_bits(k, folded); b <= most_raw_bits(k, folded); ++b) {
-      Cells cells{k, type.floats ? float_form(k, type.f8) : Form(b + (folded ? kFolded : 0)), 0,
-                  wanted.layout == Layout::strips};
+      Cells cells{k, type.floats ? float_form(k, type.f8) : Form(b + (folded ? kFolded : 0))};
+      const int of_patch = bits_of_patch(cells.form, wanted);
       const int raw_bits = type.floats ? cell_bits(cells.form) : wanted.raw_bits;
       if (raw_bits >= 0 && b != raw_bits) continue;
-      cells.lowest = best_lowest(elements, cells);
+      cells.lowest = best_lowest(elements, cells, of_patch);
       const double rest = static_cast<double>(cells.form.raw_bits) * elements_in_all +
-                          static_cast<double>(outside_bits(elements, cells)) +
+                          of_patch * static_cast<double>(outside_patches(elements, cells)) +
                           (wanted.rotated ? kRotationBits * elements_in_all / k : 0.0);
       if (least >= 0 && rest > 1.2 * least) continue;  // not worth it even for speed
       const std::vector<uint64_t> counts = count_symbols(matrix, cells, stride);
@@ -262,42 +253,29 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
                                                                        : kMostTableBits;
       for (int t = open ? kLeastTableBits : wanted.table_bits; t <= most; ++t) {
         const double table = 32 * static_cast<double>(1 << t);
-        const CodeChoice choice = choose_codes(ranking, t, cells.patch_bits());
+        const CodeChoice choice = choose_codes(ranking, t, of_patch);
         candidates.push_back({cells, t, static_cast<double>(choice.bits) * of_sample + rest + table,
                               static_cast<double>(choice.left_out) * of_sample});
         if (least < 0 || candidates.back().bits < least) least = candidates.back().bits;
       }
     }
   };
-  const bool fragments = wanted.layout == Layout::fragments;
-  for (int k = type.f8 ? kLeastF8SymbolCols : kLeastSymbolCols; k <= kMostSymbolCols; k *= 2) {
+  for (const int k : {kLeastSymbolCols, kMostSymbolCols}) {
     if (wanted.symbol_cols != 0 && wanted.symbol_cols != k) continue;
-    if (wanted.symbol_cols == 0 && type.floats && k == (fragments ? 2 : 8)) continue;
-    if (wanted.rotated && k != kMostSymbolCols) continue;
+    if (wanted.symbol_cols == 0 && type.floats && wanted.layout == Layout::rows && k == kMostSymbolCols) continue;
     if (wanted.contiguous) add_candidates(k, false);
-    if (wanted.folded && !type.floats && has_folded_cells(k)) add_candidates(k, true);
+    if (wanted.folded && !type.floats) add_candidates(k, true);
   }
   return candidates;
 }
 
-Candidate best_candidate(datasets::MatrixView matrix, Form type, const Wanted& wanted, Aim aim) {
+Candidate best_candidate(datasets::MatrixView matrix, Form type, const Wanted& wanted) {
   const double elements = static_cast<double>(matrix.shape.elements());
   const auto cost = [&](const Candidate& of) {
-    return aim == Aim::size ? of.bits : picoseconds(of.bits / elements, of.patches, of.cells, of.table_bits, elements);
+    return wanted.for_speed ? picoseconds(of.bits / elements, of.patches, of.cells, of.table_bits, elements) : of.bits;
   };
   const auto all = all_candidates(matrix, modelling::histogram(matrix.i8()), type, wanted);
   return *std::min_element(all.begin(), all.end(), [&](const auto& a, const auto& b) { return cost(a) < cost(b); });
-}
-
-// For a matrix without elements.
-Candidate any_candidate(Form type, const Wanted& wanted) {
-  const int cols = wanted.symbol_cols == 0 ? 4 : wanted.symbol_cols;
-  int raw_bits = std::max(wanted.raw_bits, 0);
-  const bool folded = !type.floats && (!wanted.contiguous || raw_bits > most_raw_bits(cols, false));
-  if (folded) raw_bits = std::max(raw_bits, least_raw_bits(cols, true));
-  const Form form = type.floats ? float_form(cols, type.f8) : Form(raw_bits + (folded ? kFolded : 0));
-  return {{cols, form, type.f8 ? -128 : 0, wanted.layout == Layout::strips},
-          std::max(wanted.table_bits, kLeastTableBits)};
 }
 
 // Finds for every symbol the best one with a code: the fewest patches first, then the shortest code. Patches of columns
@@ -346,7 +324,6 @@ uint32_t entry_of(const Model& model, uint32_t symbol, uint32_t length) {
   uint32_t entry = 0;
   for (int k = 0; k < cols; ++k)
     entry |= static_cast<uint32_t>(high_of_symbol(symbol, cols, k)) << high_shift(cols, model.form, k);
-  if (cols == 2) return entry | length << 16;
   if (has_packed_entries(cols, model.form)) return entry | length << 28;
   if (has_summed_lengths(cols, model.form)) {
     const bool exact = has_exact_lengths(model.rotated, model.form);
@@ -365,7 +342,6 @@ class CodeMaker {
     codes_ = choose_codes(ranking_, model.table_bits, patch_bits).codes;
     std::vector<uint64_t> counts(kSymbols, 0);
     for (size_t i = 0; i < codes_; ++i) counts[ranking_.symbols[i]] = ranking_.counts[i];
-    if (codes_ == 0) counts[0] = 1;  // no elements
     set_lengths(counts);
     if (codes_ < ranking_.symbols.size()) {
       for (size_t i = codes_; i < ranking_.symbols.size(); ++i)
@@ -441,7 +417,7 @@ std::vector<std::byte> exponents_of(datasets::MatrixView matrix) {
 
 }  // namespace
 
-Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim) {
+Model make_model(datasets::MatrixView matrix, const Wanted& wanted) {
   const bool f8 = matrix.type == datasets::ElementType::f8_e4m3;
   const Form type = f8 || matrix.type == datasets::ElementType::bf16 ? float_form(kMostSymbolCols, f8) : Form();
   std::vector<std::byte> exponents;
@@ -449,14 +425,12 @@ Model make_model(datasets::MatrixView matrix, Wanted wanted, Aim aim) {
     exponents = exponents_of(matrix);
     matrix = {matrix.shape, datasets::ElementType::i8, exponents};
   }
-  const auto [cells, table_bits, bits, patches] =
-      matrix.shape.elements() > 0 ? best_candidate(matrix, type, wanted, aim) : any_candidate(type, wanted);
-  Model model{.form = cells.form,
-              .rotated = wanted.rotated,
-              .symbol_cols = cells.symbol_cols,
-              .table_bits = table_bits,
-              .lowest = cells.lowest + (type.floats ? 128 : 0)};
-  CodeMaker maker(model, count_symbols(matrix, cells, 1), cells.patch_bits());
+  constexpr std::byte kAny{0x80};  // for a matrix without elements
+  if (matrix.shape.elements() == 0) matrix = {{1, 1}, datasets::ElementType::i8, {&kAny, 1}};
+  const Candidate best = best_candidate(matrix, type, wanted);
+  Model model{best.cells, wanted.rotated, best.table_bits};
+  if (type.floats) model.lowest += 128;
+  CodeMaker maker(model, count_symbols(matrix, best.cells, 1), bits_of_patch(best.cells.form, wanted));
   maker.make_codes(matrix.shape.cols);
   maker.make_table();
   return model;

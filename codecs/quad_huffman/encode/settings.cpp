@@ -21,15 +21,14 @@ Layout layout_of(const Settings& settings) {
 
 std::string refuses_combination(int symbol_cols, int raw_bits, std::string_view cells) {
   const auto fits = [&](int cols, bool folded) {
-    return (symbol_cols == 0 || symbol_cols == cols) && (!folded || has_folded_cells(cols)) &&
+    return (symbol_cols == 0 || symbol_cols == cols) &&
            (raw_bits < 0 || (raw_bits >= least_raw_bits(cols, folded) && raw_bits <= most_raw_bits(cols, folded)));
   };
-  for (int cols = kLeastSymbolCols; cols <= kMostSymbolCols; cols *= 2)
+  for (const int cols : {kLeastSymbolCols, kMostSymbolCols})
     for (const bool folded : {false, true})
       if (cells != (folded ? "contiguous" : "folded") && fits(cols, folded)) return "";
   if (cells == "folded")
     return "quad_huffman has folded cells for symbols of 4 columns with 1 to 5 raw bits, and of 8 columns with 2 to 5.";
-  if (symbol_cols == 2) return "quad_huffman stores at most 4 raw bits beside symbols of 2 columns.";
   return "quad_huffman stores at most 2 raw bits beside symbols of 8 columns, 2 to 5 where cells are folded.";
 }
 
@@ -39,27 +38,6 @@ std::string refuses_tile_cols(int symbol_cols, int tile_cols) {
   if (tile_cols % multiple == 0) return "";
   return "A tile of quad_huffman has a multiple of " + std::to_string(multiple) + " columns" +
          (symbol_cols == 0 ? " while symbol_cols is open." : " with symbols of " + std::to_string(symbol_cols) + ".");
-}
-
-// Assumes that every code is as long as codes get and every element is patched all the way across the cells; open
-// settings may become any.
-int64_t max_stored_int8(datasets::Shape shape, const Settings& settings) {
-  const int64_t raw_bits = settings.integer("raw_bits");
-  const int symbol_cols = number_of(settings, "symbol_cols");
-  const int least_cols = symbol_cols == 0 ? kLeastSymbolCols : symbol_cols,
-            most_cols = symbol_cols == 0 ? kMostSymbolCols : symbol_cols;
-  const int most_raw = raw_bits < 0 ? kMostRawBits : static_cast<int>(raw_bits),
-            least_raw = raw_bits < 0 ? 0 : static_cast<int>(raw_bits);
-  const int tile_cols = tile_cols_for(shape, settings);
-  const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(shape.cols, tile_cols);
-  // Lanes are moved only where others are longer, so the longest codes are a bound of any schedule.
-  const int64_t lines = groups * row_segments(shape.cols, least_cols) * ((kSegmentSymbols * kMostTableBits + 31) / 32);
-  return int64_t{kHeaderBytes} + (int64_t{4} << kMostTableBits) + kTileBytes * (tiles + 1) +
-         tiles * (tile_cols / segment_cols(least_cols)) + lines * kLineBytes +
-         tiles * (4 * kMostPartialLines + 2 * kUnitBytes) +
-         groups * row_segments(shape.cols, most_cols) * raw_bytes_of_segment(most_cols, most_raw) +
-         2 * shape.elements() * (256 >> std::max(0, least_raw - 1)) +
-         (layout_of(settings) == Layout::strips ? tiles * most_moving_patches(tile_cols) * 2 : 0);
 }
 
 }  // namespace
@@ -79,15 +57,15 @@ std::vector<SettingInfo> setting_infos() {
        .values = {0, 8, 9, 10, 11, 12, 13}},
       {.name = "tile_cols",
        .unit = "column",
-       .help = "columns of a tile, with symbols of 8 a multiple of 256; 0: as many as leave about 3500 tiles",
+       .help = "columns of a tile, with symbols of 8 a multiple of 256; 0: as many as suit an H200",
        .default_value = int64_t{0},
        .values = {0, 256, 384, 512, 640, 768, 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2048}},
       {.name = "symbol_cols",
        .unit = "column",
-       .help = "columns of a symbol: many are fast, few are small; f8 has 4 or 8, and 8 of bf16 and f8 are for "
-               "layout=fragments; 0: chosen for `optimise`",
+       .help = "columns of a symbol: many are fast, few are small; 8 of bf16 and f8 are for layout=fragments; 0: "
+               "chosen for `optimise`",
        .default_value = int64_t{4},
-       .values = {0, 2, 4, 8}},
+       .values = {0, 4, 8}},
       {.name = "cells",
        .unit = "",
        .help = "which elements share a code: neighbours, or those at the same distance from the centre, of "
@@ -124,8 +102,6 @@ std::vector<SettingInfo> setting_infos() {
        .choices = {"plain", "none"}}};
 }
 
-Aim aim_of(const Settings& settings) { return settings.text("optimise") == "speed" ? Aim::speed : Aim::size; }
-
 Wanted wanted_by(const Settings& settings) {
   const std::string_view cells = settings.text("cells");
   const Layout layout = layout_of(settings);
@@ -136,19 +112,47 @@ Wanted wanted_by(const Settings& settings) {
           .contiguous = cells != "folded",
           .folded = cells != "contiguous" && !rotated,
           .layout = layout,
-          .rotated = rotated};
+          .rotated = rotated,
+          .for_speed = settings.text("optimise") == "speed"};
 }
 
-// Where the setting is 0, tiles are so wide that some 3500 are left, 27 for each of 132 multiprocessors. Every lane of
-// a tile ends in a half-empty word, so wide tiles are smaller. (H200, bf16, us for 14336 x 4096 and 4096 x 14336: 3584
-// tiles of 512 columns 30.2 and 29.1, 7168 of 256 36.1 and 32.3.) Tokens for a tile of fragments have to fit the shared
-// memory of a thread block: 16 tokens take 64 KiB for 1024 columns, beside rings of 137 KiB.
-int tile_cols_for(datasets::Shape shape, const Settings& settings) {
+namespace {
+
+// Rows of int8. A lane group of a device takes a tile at a time, and an H100 or H200 has 132 x 32 of them, so the time
+// is that of as many rounds as these need for all tiles. To begin a tile takes as long as some 256 columns. Tiles of
+// 256 columns are for chain.cu, which takes no other and needs a multiprocessor for each row group. (H100, K = 8,
+// sigma 4: at d = 7168 512 columns run at 1.15x the speed of 256, at 9216 768 at 1.14x that of 512, at 12288 1280 at
+// 1.03x that of 768; 2048 and 512 stay what they were at 16384 and 8192.)
+int tile_cols_for_int8_rows(datasets::Shape shape) {
+  constexpr int64_t kMultiprocessors = 132, kAtOnce = kMultiprocessors * 32;
+  constexpr int kBeginning = 256, kStep = kMostSegmentCols;
+  const int64_t groups = row_groups(shape.rows);
+  int best = 0;
+  int64_t least = 0;
+  for (int tile_cols = groups > kMultiprocessors ? 2 * kStep : kStep; tile_cols <= kMostTileCols; tile_cols += kStep) {
+    const int64_t rounds = (groups * column_tiles(shape.cols, tile_cols) + kAtOnce - 1) / kAtOnce,
+                  time = rounds * (tile_cols + kBeginning);
+    if (best == 0 || time < least) best = tile_cols, least = time;
+  }
+  return best;
+}
+
+}  // namespace
+
+// Where the setting is 0, tiles of other matrices are so wide that some 3500 are left, 27 for each of 132
+// multiprocessors. Every lane of a tile ends in a half-empty word, so wide tiles are smaller. (H200, bf16, us for 14336
+// x 4096 and 4096 x 14336: 3584 tiles of 512 columns 30.2 and 29.1, 7168 of 256 36.1 and 32.3.) Tokens for a tile of
+// fragments have to fit the shared memory of a thread block: 16 tokens take 64 KiB for 1024 columns, beside rings of
+// 137 KiB.
+int tile_cols_for(const datasets::MatrixView& stored, const Settings& settings) {
   if (const int tile_cols = number_of(settings, "tile_cols"); tile_cols != 0) return tile_cols;
+  const Layout layout = layout_of(settings);
+  if (layout == Layout::rows && stored.type == datasets::ElementType::i8) return tile_cols_for_int8_rows(stored.shape);
   int tile_cols = kMostTileCols;
-  while (tile_cols > kMostSegmentCols && row_groups(shape.rows) * column_tiles(shape.cols, tile_cols) < 3500)
+  while (tile_cols > kMostSegmentCols &&
+         row_groups(stored.shape.rows) * column_tiles(stored.shape.cols, tile_cols) < 3500)
     tile_cols /= 2;
-  return layout_of(settings) == Layout::fragments ? std::min(tile_cols, kMostFragmentTileCols) : tile_cols;
+  return layout == Layout::fragments ? std::min(tile_cols, kMostFragmentTileCols) : tile_cols;
 }
 
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
@@ -161,7 +165,6 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   const int symbol_cols = number_of(settings, "symbol_cols");
   if (const std::string reason = refuses_tile_cols(symbol_cols, number_of(settings, "tile_cols")); !reason.empty())
     return reason;
-  if (f8 && symbol_cols == 2) return "quad_huffman codes the exponents of 4 or 8 columns of f8 as a symbol, not of 2.";
   if (floats && settings.integer("raw_bits") >= 0)
     return "quad_huffman's raw bits of bf16 and f8 elements are not open; with raw_bits = -1 it takes them.";
   const bool strips = layout_of(settings) == Layout::strips;
@@ -177,22 +180,25 @@ std::string refuses(datasets::MatrixView matrix, const Settings& settings) {
   return refuses_combination(symbol_cols, number_of(settings, "raw_bits"), cells);
 }
 
-// The shape says nothing of the type of elements. f8 elements with a patch each take less than int8 elements with all
-// their patches. So do bf16 rows of half as many elements, except for rounding up to whole segments and tiles.
+// Assumes that every code is as long as codes get and every element is patched all the way across the cells, in the
+// most tiles; open settings may become any. bf16 rows have half as many elements of up to 10 raw bits and five bytes of
+// patches, f8 rows at most 6 and five: less than int8 rows with all their patches.
 int64_t max_stored_bytes(datasets::Shape shape, const Settings& settings) {
   const Layout layout = layout_of(settings);
-  const datasets::Shape halves = stored_shape({shape.rows, (shape.cols + 1) / 2}, layout);
   shape = stored_shape(shape, layout);
-  const int tile_cols = tile_cols_for(halves, settings);
-  const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(halves.cols, tile_cols),
-                segments = groups * row_segments(halves.cols, kLeastSymbolCols);
-  const int64_t floats = int64_t{kFloatHeaderBytes} + (int64_t{4} << kMostTableBits) +
-                         (tiles + 1) * (kTileBytes + kMostTileCols / segment_cols(kLeastSymbolCols) +
-                                        4 * kMostPartialLines + 2 * kUnitBytes) +
-                         segments * (kSegmentSymbols * kMostTableBits / 32 * kLineBytes +
-                                     5 * raw_bytes_of_segment(kLeastSymbolCols, kMostPlaneWords)) +
-                         patch_bytes(kSignMantissaBits) * halves.elements();
-  return std::max(max_stored_int8(shape, settings), floats);
+  const int symbol_cols = number_of(settings, "symbol_cols"), raw_bits = number_of(settings, "raw_bits"),
+            least_cols = symbol_cols == 0 ? kLeastSymbolCols : symbol_cols,
+            most_cols = symbol_cols == 0 ? kMostSymbolCols : symbol_cols,
+            tile_cols = std::max(number_of(settings, "tile_cols"), kLeastTileCols);
+  const int64_t groups = row_groups(shape.rows), tiles = groups * column_tiles(shape.cols, tile_cols);
+  // Lanes are moved only where others are longer, so the longest codes are a bound of any schedule.
+  const int64_t lines = groups * row_segments(shape.cols, least_cols) * ((kSegmentSymbols * kMostTableBits + 31) / 32);
+  return int64_t{kFloatHeaderBytes} + (int64_t{4} << kMostTableBits) + kTileBytes * (tiles + 1) +
+         tiles * (kMostTileCols / segment_cols(least_cols) + 4 * kMostPartialLines + 2 * kUnitBytes) +
+         lines * kLineBytes +
+         groups * row_segments(shape.cols, most_cols) * raw_bytes_of_segment(most_cols, kMostPlaneWords) +
+         2 * shape.elements() * (256 >> std::max(0, raw_bits - 1)) +
+         (layout == Layout::strips ? tiles * most_moving_patches(tile_cols) * 2 : 0);
 }
 
 }  // namespace ecmv::codecs::quad_huffman

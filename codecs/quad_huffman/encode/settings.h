@@ -14,9 +14,8 @@ namespace ecmv::codecs::quad_huffman {
 std::vector<SettingInfo> setting_infos();
 
 Wanted wanted_by(const Settings& settings);
-Aim aim_of(const Settings& settings);
-// The columns of a tile of the stored matrix of shape `shape`.
-int tile_cols_for(datasets::Shape shape, const Settings& settings);
+// The columns of a tile of the matrix as it is stored.
+int tile_cols_for(const datasets::MatrixView& stored, const Settings& settings);
 
 // Says why a matrix is not stored so; empty if it is.
 std::string refuses(datasets::MatrixView matrix, const Settings& settings);

@@ -8,7 +8,7 @@
 
 namespace ecmv::codecs::quad_huffman {
 
-inline constexpr int kLeastSymbolCols = 2, kMostSymbolCols = 8, kLeastF8SymbolCols = 4;
+inline constexpr int kLeastSymbolCols = 4, kMostSymbolCols = 8;
 inline constexpr int kLeastTableBits = 8, kMostTableBits = 13;
 inline constexpr int kMostRawBits = 7;                         // int8
 inline constexpr int kMostPlaneWords = kSignMantissaBits + 2;  // raw words of 32 columns
@@ -20,7 +20,7 @@ inline constexpr bool is_float(Form form) { return form.floats; }
 inline constexpr bool is_f8(Form form) { return form.f8; }
 
 inline constexpr Form float_form(int symbol_cols, bool f8) {
-  const int of_exponent = symbol_cols == 8 ? 2 : symbol_cols == 4 ? 1 : 0;
+  const int of_exponent = symbol_cols == 8 ? 2 : 1;
   return f8 ? kF8 + kF8SignMantissaBits + of_exponent : kSignMantissaBits + of_exponent;
 }
 inline constexpr int f8_form(int symbol_cols) { return float_form(symbol_cols, true); }
@@ -36,22 +36,20 @@ inline constexpr int most_substitute(Form form) { return !form.f8 ? 255 : form =
 inline constexpr bool scales_tokens(int symbol_cols, Form form) {
   return !form.floats || (form.f8 && symbol_cols != kMostSymbolCols);
 }
-// Two columns are for narrow cells, eight for small tables. Beyond these bounds neither wins anything, and every
-// combination is one more kernel.
-inline constexpr bool has_folded_cells(int symbol_cols) { return symbol_cols >= 4; }
+// Eight columns are for small tables. Beyond these bounds they win nothing, and every combination is one more kernel.
 inline constexpr int least_raw_bits(int symbol_cols, bool folded) { return !folded ? 0 : symbol_cols == 8 ? 2 : 1; }
 inline constexpr int most_raw_bits(int symbol_cols, bool folded) {
-  if (folded) return symbol_cols == 2 ? 0 : 5;
-  return symbol_cols == 2 ? 4 : symbol_cols == 8 ? 2 : kMostRawBits;
+  return folded ? 5 : symbol_cols == 8 ? 2 : kMostRawBits;
 }
 
 // Widths of the planes of B raw bits (floats: the exponents' part), lowest bits first; 0: none.
 struct Planes {
   int first, second;
 };
-inline constexpr Planes planes_of(int raw_bits, bool folded) {
-  if (folded && raw_bits == 3) return {2, 1};  // magnitude, sign
-  return raw_bits <= 4 ? Planes{raw_bits, 0} : Planes{4, raw_bits - 4};
+inline constexpr Planes planes_of(Form form) {
+  const int bits = form.raw_bits - sign_mantissa_bits(form);
+  if (form.folded && bits == 3) return {2, 1};  // magnitude, sign
+  return bits <= 4 ? Planes{bits, 0} : Planes{4, bits - 4};
 }
 
 inline constexpr int high_bits(int symbol_cols) { return 16 / symbol_cols; }
@@ -94,9 +92,7 @@ inline constexpr uint32_t summed_length_bits(int symbol_cols, uint32_t number, b
 }
 // The shift of h in a byte of an entry. Where lengths are in the lowest bits, matrices without raw bits below h hold
 // twice the elements.
-inline constexpr int entry_shift(int symbol_cols, Form form) {
-  return cell_bits(form) == 0 && !form.floats && symbol_cols > 2 ? 1 : cell_bits(form);
-}
+inline constexpr int entry_shift(Form form) { return cell_bits(form) == 0 && !form.floats ? 1 : cell_bits(form); }
 
 // Symbols of eight exponents: products put a multiple of 16 in place of the least exponent, so that four bits join it,
 // and sums are too small by the difference, a power of two. Where exponents of 1 to 15 or of 255, which a bf16 would
@@ -115,9 +111,9 @@ inline constexpr int eights_exponent_shift(int k) { return (7 + eights_rotation(
 
 // The place of column k's h in a table entry.
 inline constexpr int high_shift(int symbol_cols, Form form, int k) {
-  if (symbol_cols < 8) return 8 * k + entry_shift(symbol_cols, form);
+  if (symbol_cols < 8) return 8 * k + entry_shift(form);
   if (form.floats) return (eights_exponent_shift(k) + 2) & 31;
-  return 8 * (k % 4) + (form.folded ? (k < 4 ? 2 : 0) : (k < 4 ? 0 : 4) + entry_shift(8, form));
+  return 8 * (k % 4) + (form.folded ? (k < 4 ? 2 : 0) : (k < 4 ? 0 : 4) + entry_shift(form));
 }
 
 // Rotated symbols: the first bits of a code say by how many nibbles an entry is rotated right. Nibbles are in the order

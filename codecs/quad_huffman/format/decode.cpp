@@ -21,13 +21,13 @@ void require(bool condition, const char* sentence) {
 uint32_t unused_bits(const Stored& stored) {
   const int cols = stored.symbol_cols;
   const Form form = stored.form;
-  const int shift = entry_shift(cols, form);
+  const int shift = entry_shift(form);
   if (has_packed_entries(cols, form)) return 0x00f0f0f0;
   if (has_exponent_eights(cols, form)) return 0x88888888;
   const uint32_t of_nibbles = 0x11111111 | 0x33333333u << shift;
   if (has_exact_lengths(stored.rotated, form)) return ~(of_nibbles | 0x00808000);
   if (has_nibble_entries(cols, form)) return ~of_nibbles;
-  const uint32_t of_length = cols == 2 ? 0xffff0000 : has_summed_lengths(cols, form) ? 0x00030303 : 0x01010101;
+  const uint32_t of_length = has_summed_lengths(cols, form) ? 0x00030303 : 0x01010101;
   return low_bits_of_bytes(shift) & ~of_length;
 }
 
@@ -78,12 +78,12 @@ void check_header(const CompressedView& view) {
   const std::vector<std::byte> written = write_header(header);
   require(std::equal(written.begin(), written.end(), bytes.begin()),
           "The header of a quad_huffman stream has bits that mean nothing.");
-  require(cols >= kLeastSymbolCols, "The symbols of a quad_huffman stream have 2, 4 or 8 columns.");
-  const int tile_cols = tile_segments * segment_cols(cols);
+  require(cols >= kLeastSymbolCols, "The symbols of a quad_huffman stream have 4 or 8 columns.");
+  const int tile_cols = tile_cols_of(header);
   require(tile_cols >= kLeastTileCols && tile_cols <= kMostTileCols,
           "The tiles of a quad_huffman stream have 256 to 2048 columns.");
   require(floats
-              ? form == float_form(cols, f8) && (!f8 || cols >= kLeastF8SymbolCols)
+              ? form == float_form(cols, f8)
               : form.raw_bits >= least_raw_bits(cols, form.folded) && form.raw_bits <= most_raw_bits(cols, form.folded),
           "A quad_huffman stream has a number of raw bits that its symbols do not have.");
   require(table_bits >= kLeastTableBits && table_bits <= kMostTableBits,
@@ -200,10 +200,7 @@ struct TileDecoder {
     const auto check = [&] {
       require(position <= end, "A code of a quad_huffman stream reaches into lines that are not there yet.");
     };
-    if (stored.rotated)
-      decode_segment<true>(stored, codes, lane, position, raw, columns, check);
-    else
-      decode_segment<false>(stored, codes, lane, position, raw, columns, check);
+    decode_segment(stored, codes, lane, position, raw, columns, check);
     require(!stored.rotated || position - begin <= kMostSegmentBits,
             "A segment of rotated symbols of a quad_huffman stream has more than 416 bits.");
     const size_t first = static_cast<size_t>(lane * kMostTileCols + segment * stored.segment_cols());

@@ -92,8 +92,9 @@ inline bool is_plain(const CompressedView& view) {
   const auto& header = view.sections[kHeader].host;
   return header.size() == kPlainHeaderBytes && header[0] == std::byte{kPlain};
 }
-// Only for streams that are not plain.
-inline bool is_fragments(const CompressedView& view) { return header_of(view).layout == Layout::fragments; }
-inline bool is_strips(const CompressedView& view) { return header_of(view).layout == Layout::strips; }
+// With which kernels refuse the one and the other.
+inline constexpr const char* kRefusesPlain =
+    "The elements are stored as they are, for which there is the kernel plain.";
+inline constexpr const char* kRefusesCodes = "The elements are stored as codes.";
 
 }  // namespace ecmv::codecs::quad_huffman

@@ -23,6 +23,9 @@ inline constexpr int kRingLines = 32, kAhead = 1;
 static_assert((kAhead + 1) * kSegmentSymbols * kMostTableBits / 32 + kBlockLines + 2 <= kRingLines);
 
 inline constexpr int segment_cols(int symbol_cols) { return kSegmentSymbols * symbol_cols; }
+inline constexpr int tile_cols_of(const Header& header) {
+  return header.tile_segments * segment_cols(header.symbol_cols);
+}
 inline constexpr int64_t row_groups(int64_t rows) { return (rows + kLanes - 1) / kLanes; }
 inline constexpr int64_t column_tiles(int64_t cols, int tile_cols) { return (cols + tile_cols - 1) / tile_cols; }
 // Segments of a whole row; each of its tiles but the last has tile_cols / segment_cols.
@@ -37,7 +40,6 @@ inline constexpr int64_t raw_bytes_of_segment(int symbol_cols, Form form) {
 // word j of the lane's columns [32 * group, 32 * group + 32) in a segment; lanes are a unit apart. (Packed entries, B =
 // 3, T = 12, H200, d = 16384: 5.53 to 5.60 T elements/s with 64 columns, 5.76 with 128.)
 inline constexpr int batch_cols(int symbol_cols, Form form) {
-  if (symbol_cols == 2) return 32;
   return symbol_cols == 8 && form.raw_bits <= 3 ? 128 : 64;
 }
 inline constexpr int batch_words(int symbol_cols, Form form) {
@@ -49,7 +51,7 @@ inline constexpr int raw_unit_words(int symbol_cols, Form form) {
 }
 inline constexpr int raw_word_offset(int symbol_cols, Form form, int group, int j) {
   const int word = group * form.raw_bits + j, unit = raw_unit_words(symbol_cols, form);
-  return word / unit * unit * kLineBytes + word % unit * 4;
+  return (word & -unit) * kLineBytes + (word & (unit - 1)) * 4;
 }
 
 struct ElementPlace {

@@ -12,61 +12,39 @@ namespace ecmv::codecs::quad_huffman {
 
 inline constexpr uint32_t low_bits_of_bytes(int bits) { return 0x01010101u * ((1u << bits) - 1); }
 
-// Nibbles: the word and the shift of a quad's B bits.
-inline constexpr int nibble_word(int raw_bits, int quad) { return quad / 2 * raw_bits / 4; }
-inline constexpr int nibble_shift(int raw_bits, int quad) { return quad / 2 * raw_bits % 4 + quad % 2 * 4; }
-
-inline void pack_nibbles(int raw_bits, const uint32_t* quads, uint32_t* words) {
-  for (int j = 0; j < raw_bits; ++j) words[j] = 0;
-  for (int q = 0; q < 8 && raw_bits > 0; ++q)
-    words[nibble_word(raw_bits, q)] |= (quads[q] & low_bits_of_bytes(raw_bits)) << nibble_shift(raw_bits, q);
+// Calls f(quad, shift in it, bits, word, shift in that) for all fields of the raw bits of 8 quads.
+template <class F>
+void for_each_raw_field(Planes planes, bool nibbles, F f) {
+  for (int q = 0; q < 8; ++q) {
+    if (nibbles) {
+      const int bits = q / 2 * planes.first;
+      f(q, 0, planes.first, bits / 4, bits % 4 + q % 2 * 4);
+      continue;
+    }
+    int first = 0;
+    for (const int width : {planes.first, planes.second}) {
+      if (width == 3 && q >= 6)
+        for (int bit = 0; bit < 3; ++bit) f(q, first + bit, 1, first + (3 * q + bit) % 18 / 2, 6 + (3 * q + bit) % 2);
+      else if (width == 3)
+        f(q, first, 3, first + q / 2, 3 * (q % 2));
+      else
+        f(q, first, width, first + q * width / 8, q * width % 8);
+      first += width;
+    }
+  }
 }
-inline void unpack_nibbles(int raw_bits, const uint32_t* words, uint32_t* quads) {
-  for (int q = 0; q < 8; ++q)
-    quads[q] =
-        raw_bits == 0 ? 0 : words[nibble_word(raw_bits, q)] >> nibble_shift(raw_bits, q) & low_bits_of_bytes(raw_bits);
-}
-
-// Packs quads[8], whose bytes are below 2^(first + second), into words[first + second].
-inline void pack_raw(Planes planes, const uint32_t* quads, uint32_t* words) {
+// Packs quads[8], whose bytes are below 2^(first + second), into words[first + second], and finds them again.
+inline void pack_raw(Planes planes, bool nibbles, const uint32_t* quads, uint32_t* words) {
   for (int j = 0; j < planes.first + planes.second; ++j) words[j] = 0;
-  int shift = 0;
-  for (const int plane : {planes.first, planes.second}) {
-    if (plane == 0) continue;
-    const uint32_t mask = low_bits_of_bytes(plane);
-    if (plane == 3) {
-      for (int q = 0; q < 6; ++q) words[q / 2] |= (quads[q] >> shift & mask) << (3 * (q % 2));
-      const uint32_t last = (quads[6] >> shift & mask) | (quads[7] >> shift & mask) << 3;  // 6 bits a byte
-      for (int j = 0; j < 3; ++j) words[j] |= (last >> (2 * j) & low_bits_of_bytes(2)) << 6;
-    } else {
-      const int each = 8 / plane;
-      for (int q = 0; q < 8; ++q) words[q / each] |= (quads[q] >> shift & mask) << (plane * (q % each));
-    }
-    words += plane;
-    shift += plane;
-  }
+  for_each_raw_field(planes, nibbles, [&](int q, int from, int bits, int word, int to) {
+    if (bits > 0) words[word] |= (quads[q] >> from & low_bits_of_bytes(bits)) << to;
+  });
 }
-
-// The inverse of pack_raw().
-inline void unpack_raw(Planes planes, const uint32_t* words, uint32_t* quads) {
+inline void unpack_raw(Planes planes, bool nibbles, const uint32_t* words, uint32_t* quads) {
   for (int q = 0; q < 8; ++q) quads[q] = 0;
-  int shift = 0;
-  for (const int plane : {planes.first, planes.second}) {
-    if (plane == 0) continue;
-    const uint32_t mask = low_bits_of_bytes(plane);
-    if (plane == 3) {
-      for (int q = 0; q < 6; ++q) quads[q] |= (words[q / 2] >> (3 * (q % 2)) & mask) << shift;
-      uint32_t last = 0;
-      for (int j = 0; j < 3; ++j) last |= (words[j] >> 6 & low_bits_of_bytes(2)) << (2 * j);
-      quads[6] |= (last & mask) << shift;
-      quads[7] |= (last >> 3 & mask) << shift;
-    } else {
-      const int each = 8 / plane;
-      for (int q = 0; q < 8; ++q) quads[q] |= (words[q / each] >> (plane * (q % each)) & mask) << shift;
-    }
-    words += plane;
-    shift += plane;
-  }
+  for_each_raw_field(planes, nibbles, [&](int q, int to, int bits, int word, int from) {
+    if (bits > 0) quads[q] |= (words[word] >> from & low_bits_of_bytes(bits)) << to;
+  });
 }
 
 // Signs and mantissas of f8, s0000mmm each, of a group's 32 columns, in words[4] (FORMAT.md): which nibbles in the word

@@ -14,29 +14,40 @@ struct SegmentColumns {
   std::array<uint8_t, kMostSegmentCols> signs;
 };
 
-// The codes begin at `position`, which moves on; the lane's raw words of the segment are at `raw`. Calls after_symbol()
-// once `position` is past a symbol.
-template <bool kRotated, class F>
-void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int64_t& position, const uint8_t* raw,
-                    SegmentColumns& columns, F after_symbol) {
-  auto& [offsets, signs] = columns;
-  const int each = stored.symbol_cols;
+// The segment's symbols, to the high parts of its columns.
+template <int kSymbolCols, bool kRotated, class F>
+void decode_symbols(const Stored& stored, const TileCodes& codes, int lane, int64_t& position, int16_t* highs,
+                    F after_symbol) {
   const uint32_t mask = (1u << stored.table_bits) - 1,
-                 high_mask = each == 8 ? 3 : 0xffu >> entry_shift(each, stored.form);
-  std::array<int, kMostSymbolCols> shifts;
-  for (int k = 0; k < each; ++k) shifts[k] = high_shift(each, stored.form, k);
-  for (int i = 0; i < kSegmentSymbols; ++i) {
+                 high_mask = kSymbolCols == 8 ? 3 : 0xffu >> entry_shift(stored.form);
+  std::array<int, kSymbolCols> shifts;
+  for (int k = 0; k < kSymbolCols; ++k) shifts[k] = high_shift(kSymbolCols, stored.form, k);
+  for (int i = 0; i < kSegmentSymbols; ++i, highs += kSymbolCols) {
     uint32_t window = static_cast<uint32_t>(codes.window(position, lane));
     [[maybe_unused]] const int rotation = static_cast<int>(window & ((1u << kRotationBits) - 1));
     if constexpr (kRotated) window >>= kRotationBits;
     const int64_t entry = window & mask;
     position += stored.entry_length(entry);
     after_symbol();
-    const uint32_t highs = stored.entry(entry);
-    for (int k = 0; k < each; ++k)
-      offsets[each * i + k] =
-          static_cast<int16_t>(highs >> shifts[kRotated ? rotated_col(k, rotation) : k] & high_mask);
+    const uint32_t symbol = stored.entry(entry);
+    for (int k = 0; k < kSymbolCols; ++k)
+      highs[k] = static_cast<int16_t>(symbol >> shifts[kRotated ? rotated_col(k, rotation) : k] & high_mask);
   }
+}
+
+// The codes begin at `position`, which moves on; the lane's raw words of the segment are at `raw`. Calls after_symbol()
+// once `position` is past a symbol.
+template <class F>
+void decode_segment(const Stored& stored, const TileCodes& codes, int lane, int64_t& position, const uint8_t* raw,
+                    SegmentColumns& columns, F after_symbol) {
+  auto& [offsets, signs] = columns;
+  const int each = stored.symbol_cols;
+  if (stored.rotated)
+    decode_symbols<8, true>(stored, codes, lane, position, offsets.data(), after_symbol);
+  else if (each == 8)
+    decode_symbols<8, false>(stored, codes, lane, position, offsets.data(), after_symbol);
+  else
+    decode_symbols<4, false>(stored, codes, lane, position, offsets.data(), after_symbol);
   for (int group = 0; group < stored.segment_cols() / 32; ++group) {
     std::array<uint32_t, kMostPlaneWords> words{};
     for (int j = 0; j < stored.form.raw_bits; ++j)

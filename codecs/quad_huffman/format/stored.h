@@ -72,8 +72,7 @@ struct Stored : Header {
   void unpack(const uint32_t* words, uint32_t* quads) const {
     const uint32_t* planes = words + sign_mantissa_bits(form);
     if (has_exponent_eights(symbol_cols, form)) return unpack_eights(planes, quads);
-    if (has_nibble_entries(symbol_cols, form)) return unpack_nibbles(form.raw_bits, words, quads);
-    unpack_raw(planes_of(form.floats ? cell_bits() : form.raw_bits, form.folded), planes, quads);
+    unpack_raw(planes_of(form), has_nibble_entries(symbol_cols, form), planes, quads);
   }
   // Floats: sign and mantissa of column `col`, the sign in the byte's highest bit and the mantissa in its lowest ones.
   uint8_t sign_of(const uint32_t* words, int col) const {
@@ -113,7 +112,6 @@ struct Stored : Header {
   uint32_t entry(int64_t i) const { return load_u32(table + 4 * i); }
   int entry_length(int64_t i) const {
     const uint32_t entry = this->entry(i);
-    if (symbol_cols == 2) return static_cast<int>(entry >> 16);
     if (has_packed_entries(symbol_cols, form)) return static_cast<int>(entry >> 28);
     if (has_summed_lengths(symbol_cols, form))
       return static_cast<int>(sum_of_lengths(symbol_cols, entry) & kSummedLengthMask);
@@ -121,7 +119,7 @@ struct Stored : Header {
   }
   int entry_high(int64_t i, int k) const {
     if (symbol_cols == 8) return static_cast<int>(entry(i) >> high_shift(8, form, k) & 3);
-    return static_cast<int>((entry(i) >> (8 * k) & 0xff) >> entry_shift(symbol_cols, form));
+    return static_cast<int>((entry(i) >> (8 * k) & 0xff) >> entry_shift(form));
   }
 };
 
@@ -133,7 +131,7 @@ inline Stored open_stored(const CompressedView& view) {
   s.size = view.shape;
   const datasets::Shape shape = stored_shape(view.shape, s.layout);
   s.rows = shape.rows, s.cols = shape.cols;
-  s.tile_cols = s.tile_segments * s.segment_cols();
+  s.tile_cols = tile_cols_of(s);
   s.row_groups = row_groups(s.rows), s.column_tiles = s.tile_cols == 0 ? 0 : column_tiles(s.cols, s.tile_cols);
   s.row_segments = row_segments(s.cols, s.symbol_cols);
   s.table = bytes(kTable), s.tiles = bytes(kTiles), s.schedule = bytes(kSchedule), s.codes = bytes(kCodes);
@@ -155,18 +153,13 @@ class TileCodes {
     }
   }
   int lines() const { return lines_; }
-  int full_lines() const { return full_lines_; }
-  const uint8_t* full() const { return full_; }
-  // The lanes that have words of a partial line, and the place of the first word of a lane from `lane` on.
-  uint32_t mask(int64_t line) const { return masks_[line - full_lines_]; }
-  const uint8_t* partial(int64_t line, int lane) const {
-    return partial_[line - full_lines_] + 4 * std::popcount(mask(line) & ((1u << lane) - 1));
-  }
   // Returns 0 where the lane has no such word.
   uint32_t word(int64_t line, int lane) const {
     if (line < full_lines_) return load_u32(full_ + line * kLineBytes + 4 * lane);
-    if (line >= lines_ || (mask(line) >> lane & 1) == 0) return 0;
-    return load_u32(partial(line, lane));
+    if (line >= lines_) return 0;
+    const uint32_t mask = masks_[line - full_lines_];
+    if ((mask >> lane & 1) == 0) return 0;
+    return load_u32(partial_[line - full_lines_] + 4 * std::popcount(mask & ((1u << lane) - 1)));
   }
   // The lane's code bits from `position` on, 33 or more.
   uint64_t window(int64_t position, int lane) const {
@@ -176,7 +169,7 @@ class TileCodes {
  private:
   int full_lines_, lines_;
   const uint8_t* full_;
-  std::array<uint32_t, kMostPartialLines> masks_;
+  std::array<uint32_t, kMostPartialLines> masks_;  // the lanes that have words of a partial line
   std::array<const uint8_t*, kMostPartialLines> partial_;
 };
 

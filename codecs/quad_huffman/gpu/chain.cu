@@ -58,12 +58,12 @@ class AheadHelper {
         threads_{helper * kLanes + LaneGroup::lane(), kHelpers * kLanes} {}
 
   ECMV_GPU_DEVICE void run(gpu::Pointer<const int8_t> x) {
-    make_table(0, load_own_entries<kOwn>(layers_[0].matrix, threads_));
+    make_table(0, load_own_entries(layers_[0].matrix, threads_));
     copy_first_x(x);
-    OwnEntries<kOwn> entries{};
-    if (layers_.count > 1) make_table(1, load_own_entries<kOwn>(layers_[1].matrix, threads_));
+    OwnEntries entries{};
+    if (layers_.count > 1) make_table(1, load_own_entries(layers_[1].matrix, threads_));
     for (int k = 0; k < layers_.count; ++k) {
-      if (k + 2 < layers_.count) entries = load_own_entries<kOwn>(layers_[k + 2].matrix, threads_);
+      if (k + 2 < layers_.count) entries = load_own_entries(layers_[k + 2].matrix, threads_);
       places_.multiplied().wait(k % 2);
       hand_out(k);
       if (k + 2 < layers_.count) make_table(k + 2, entries);
@@ -73,13 +73,13 @@ class AheadHelper {
   }
 
  private:
-  static constexpr int kOwn = 4, kPairs = 4, kColsOfPair = 2 * kRowsOfWord;
+  static constexpr int kPairs = 4, kColsOfPair = 2 * kRowsOfWord;
 
   ECMV_GPU_DEVICE void arrive_at(const gpu::Gate& gate) const {
     LaneGroup::sync();
     if (LaneGroup::lane() == 0) gate.arrive();
   }
-  ECMV_GPU_DEVICE void make_table(int number, const OwnEntries<kOwn>& entries) const {
+  ECMV_GPU_DEVICE void make_table(int number, const OwnEntries& entries) const {
     fill_table(layers_[number].matrix, plan_, entries, threads_, gpu::shared_memory() + number % 2 * (plan_.rings / 2));
     arrive_at(places_.table_there(number));
   }
@@ -232,7 +232,7 @@ template <int kForm>
 Kernel kernel_of_form(int table_bits) {
   return ahead_symbols_of_window(table_bits) == 3 ? chain_ahead<kForm, 3> : chain_ahead<kForm, 2>;
 }
-Kernel kernel_of(const Code& code) {
+Kernel kernel_of(const Header& code) {
   if (code.symbol_cols != 8) return nullptr;
   switch (code.form) {
     case 2: return kernel_of_form<2>(code.table_bits);
@@ -248,28 +248,26 @@ std::string refuses(const backends::CompressedView& view, const backends::Device
   if (std::string reason = refuses_matrix(view, Layout::rows, Elements::int8); !reason.empty()) return reason;
   if (!gpu::have_bulk_copies(device))
     return "Decoding ahead of the vector needs bulk copies to shared memory, which NVIDIA devices have since sm_90.";
-  const Code code = code_of(view);
-  if (code.tile_cols != kAheadCols) return "Decoding ahead of the vector takes tiles of one segment, 256 columns.";
+  const Header code = header_of(view);
+  if (tile_cols_of(code) != kAheadCols) return "Decoding ahead of the vector takes tiles of one segment, 256 columns.";
   if (kernel_of(code) == nullptr)
     return "The kernel is for symbols of 8 columns: folded cells with 3 to 5 raw bits, or contiguous ones with 2.";
   if (view.shape.cols > (int64_t{1} << 19)) return "The kernel's sums need int32: at most 2^19 columns.";
   return "";
 }
 
-bool alike(const Code& a, const Code& b) { return a.symbol_cols == b.symbol_cols && a.form == b.form; }
-
 // What all layers of a chain have in common.
 struct Common {
-  Code code;                // with the largest table
+  Header code;              // with the largest table
   datasets::Shape largest;  // with the most columns
   int64_t blocks, words;
 };
 
 Common common_of(Layers layers, const backends::DeviceInfo& device) {
-  Common common{code_of(*layers[0].matrix), layers[0].matrix->shape, 1, 0};
+  Common common{header_of(*layers[0].matrix), layers[0].matrix->shape, 1, 0};
   for (const backends::Layer& layer : layers) {
-    const Code code = code_of(*layer.matrix);
-    if (!alike(code, common.code))
+    const Header code = header_of(*layer.matrix);
+    if (code.symbol_cols != common.code.symbol_cols || code.form != common.code.form)
       throw backends::Refused(
           "The layers of the chain are coded differently: one launch takes one number of columns a symbol, one of raw "
           "bits and one kind of cells.");
@@ -292,7 +290,7 @@ ChainPlan plan_chain(const RingPolicy& policy, Layers layers, const Common& comm
                      const backends::DeviceInfo& device) {
   ChainPlan chain{};
   for (const backends::Layer& layer : layers)
-    chain.layers.push_back({matrix_of(*layer.matrix, code_of(*layer.matrix)), gpu::epilogue_of(layer)});
+    chain.layers.push_back({matrix_of(*layer.matrix, header_of(*layer.matrix)), gpu::epilogue_of(layer)});
   const int64_t tiles = column_tiles(common.largest.cols, kAheadCols);
   const int lane_groups =
       static_cast<int>(std::min<int64_t>(policy.lane_groups, tiles + tiles % 2));  // whole waves of 64 lanes
@@ -332,18 +330,17 @@ backends::BoundKernel bind(const backends::Policy& named, Layers layers, int, ba
   std::vector<std::byte> stored(static_cast<size_t>(stored_layers_bytes(layers.size())));
   for (size_t i = 0; i < layers.size(); ++i)
     std::memcpy(stored.data() + i * kStoredLayerBytes, &planned.layers[i], sizeof(ChainLayer));
-  Chain bound{};
-  bound.layers = place.describe(stored);
-  bound.count = static_cast<int>(layers.size());
-  bound.exchange = place.zeroed(gpu::Exchange::bytes(common.words));
-  bound.words = common.words;
-  bound.plan = planned.plan;
-  bound.launch_shape = {.grid = common.blocks,
-                        .block = (planned.plan.lane_groups + kHelpers) * kLanes,
-                        .shared_bytes = planned.plan.bytes,
-                        .together = true};
-  bound.kernel = kernel_of(common.code);
-  return {bound, {.requantises = true}};
+  return {Chain{.layers = place.describe(stored),
+                .count = static_cast<int>(layers.size()),
+                .exchange = place.zeroed(gpu::Exchange::bytes(common.words)),
+                .words = common.words,
+                .plan = planned.plan,
+                .launch_shape = {.grid = common.blocks,
+                                 .block = (planned.plan.lane_groups + kHelpers) * kLanes,
+                                 .shared_bytes = planned.plan.bytes,
+                                 .together = true},
+                .kernel = kernel_of(common.code)},
+          {.requantises = true}};
 }
 
 }  // namespace

@@ -12,17 +12,13 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-// Bytes of a row that are stored at once.
-inline constexpr int kStoredBytes = 256;
 inline constexpr int64_t kStoredPieceBytes = int64_t{kLanes} * kStoredBytes;
 
 // Stores the piece at `decoded`: `rows` rows, row_bytes apart in the result, `bytes` bytes each. Stores 16 bytes at
 // once where all rows begin at a multiple of 16.
-template <int kRowBytes>
 ECMV_GPU_DEVICE void store_piece(gpu::Pointer<const std::byte> piece, gpu::Pointer<std::byte> decoded,
                                  int64_t row_bytes, int rows, int bytes, bool aligned) {
-  constexpr int kChunks = kRowBytes / 16;
-  constexpr int kRowsAtOnce = kLanes / kChunks;
+  constexpr int kRowBytes = kStoredBytes, kChunks = kRowBytes / 16, kRowsAtOnce = kLanes / kChunks;
   const int first_row = LaneGroup::lane() / kChunks, chunk = LaneGroup::lane() % kChunks;
   if (aligned) {
     if (chunk * 16 >= bytes) return;
@@ -31,7 +27,7 @@ ECMV_GPU_DEVICE void store_piece(gpu::Pointer<const std::byte> piece, gpu::Point
     for (int i = 0; i < kChunks; ++i, to += kRowsAtOnce * row_bytes) {
       const int row = first_row + i * kRowsAtOnce;
       if (row < rows)
-        *gpu::cast<gpu::uint4>(to) = *gpu::cast<const gpu::uint4>(piece + gpu::place_in_piece<kRowBytes>(row, chunk));
+        *gpu::cast<gpu::uint4>(to) = *gpu::cast<const gpu::uint4>(piece + place_in_piece(row, chunk));
     }
     return;
   }
@@ -39,7 +35,7 @@ ECMV_GPU_DEVICE void store_piece(gpu::Pointer<const std::byte> piece, gpu::Point
   for (int row = 0; row < rows; ++row) {
     ECMV_GPU_NO_UNROLL
     for (int i = LaneGroup::lane(); i < bytes; i += kLanes)
-      decoded[row * row_bytes + i] = piece[gpu::place_in_piece<kRowBytes>(row, i / 16) + i % 16];
+      decoded[row * row_bytes + i] = piece[place_in_piece(row, i / 16) + i % 16];
   }
 }
 
@@ -48,11 +44,11 @@ template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void decode(Matrix matrix, BlockPlan plan, Hidden hidden,
                                                             gpu::Pointer<std::byte> decoded) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
-  using Piece = RowsPiece<TileOf, kStoredBytes>;
+  using Piece = RowsPiece<TileOf>;
   const int lane_group = LaneGroup::uniform(LaneGroup::group());
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
   Piece piece{gpu::shared_memory() + (plan.inputs + lane_group * Piece::kBytes), Piece::in_all_elements(matrix.lowest)};
-  fill_table(matrix, plan, load_own_entries<4>(matrix));
+  fill_table(matrix, plan, load_own_entries(matrix));
   gpu::sync_block();
 
   const Table table = table_of(matrix, plan);
@@ -74,7 +70,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void decode(Matrix matrix, Block
       LaneGroup::sync();
       piece.decode(tile, table, s, patches, [&](int, int cols) {
         const int bytes = cols * Piece::kElementBytes;
-        store_piece<kStoredBytes>(piece.bytes, to, row_bytes, rows, bytes_left < bytes ? bytes_left : bytes, aligned);
+        store_piece(piece.bytes, to, row_bytes, rows, bytes_left < bytes ? bytes_left : bytes, aligned);
         to += bytes;
         bytes_left -= bytes;
       });
@@ -96,14 +92,14 @@ std::string_view choose(const backends::CompressedView& view, const backends::De
   return kPolicies[has_floats(view) || view.shape.cols >= 8192 ? 0 : 1].name;
 }
 
-BlockPlan plan_decode(const RingPolicy& policy, const Code& code, datasets::Shape shape, int64_t shared_bytes) {
+BlockPlan plan_decode(const RingPolicy& policy, const Header& code, datasets::Shape shape, int64_t shared_bytes) {
   return plan_of(policy, code, shape, InputType::none, shared_bytes, kStoredPieceBytes);
 }
 
 std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
                     const backends::Policy& named) {
   if (std::string reason = refuses_matrix(view, Layout::rows, Elements::any); !reason.empty()) return reason;
-  const BlockPlan plan = plan_decode(named.as<RingPolicy>(), code_of(view), view.shape, device.shared_bytes);
+  const BlockPlan plan = plan_decode(named.as<RingPolicy>(), header_of(view), view.shape, device.shared_bytes);
   return plan.lane_groups == 0 ? kRefusesSharedMemory : "";
 }
 
@@ -123,7 +119,7 @@ constexpr bool has_short_windows(int symbol_cols, int form) {
   return is_folded(form) && is_chosen_code(symbol_cols, form);
 }
 
-Kernel kernel_of(const Code& code) {
+Kernel kernel_of(const Header& code) {
   const auto kernel = [](auto symbol_cols, auto form, auto symbols) -> Kernel {
     return decode<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
   };
@@ -133,7 +129,7 @@ Kernel kernel_of(const Code& code) {
 backends::BoundKernel bind(const backends::Policy& named, Layers layers, int, backends::Place& place) {
   const auto& policy = named.as<RingPolicy>();
   const backends::CompressedView& view = *layers[0].matrix;
-  const Code code = code_of(view);
+  const Header code = header_of(view);
   const Matrix matrix = matrix_of(view, code);
   const BlockPlan plan = plan_decode(policy, code, view.shape, place.device().shared_bytes);
   const int64_t blocks = (matrix.row_groups * matrix.column_tiles + plan.lane_groups - 1) / plan.lane_groups;

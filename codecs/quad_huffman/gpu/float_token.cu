@@ -54,7 +54,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void multiply_token(Matrix matr
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
   int column = group < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
   gpu::let_next_begin();
-  const auto own_entries = load_own_entries<4>(matrix);
+  const auto own_entries = load_own_entries(matrix);
   if (column < matrix.column_tiles) tile.begin(matrix.streams, group, column, matrix.column_tiles, matrix.cols);
   fill_table(matrix, plan, own_entries);
   own_sums[LaneGroup::lane()] = 0;
@@ -97,13 +97,13 @@ constexpr RingPolicy kPolicies[] = {
 #endif
 };
 
-BlockPlan plan_float(const RingPolicy& policy, const Code& code, datasets::Shape shape,
+BlockPlan plan_float(const RingPolicy& policy, const Header& code, datasets::Shape shape,
                      const backends::DeviceInfo& device) {
   return plan_of(policy, code, shape, InputType::float32, device.shared_bytes);
 }
 
 std::string_view choose(const backends::CompressedView& view, const backends::DeviceInfo& device, int) {
-  const BlockPlan plan = plan_float(kPolicies[1], code_of(view), view.shape, device);
+  const BlockPlan plan = plan_float(kPolicies[1], header_of(view), view.shape, device);
   const int parts = plan.lane_groups == 0 ? 1 : plan.lane_groups / plan.lane_groups_of_rows;
   return kPolicies[(row_groups(view.shape.rows) + parts - 1) / parts <= device.compute_units ? 1 : 0].name;
 }
@@ -111,7 +111,7 @@ std::string_view choose(const backends::CompressedView& view, const backends::De
 std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
                     const backends::Policy& named) {
   if (std::string reason = refuses_matrix(view, Layout::rows, Elements::floats); !reason.empty()) return reason;
-  if (plan_float(named.as<RingPolicy>(), code_of(view), view.shape, device).lane_groups == 0)
+  if (plan_float(named.as<RingPolicy>(), header_of(view), view.shape, device).lane_groups == 0)
     return kRefusesSharedMemory;
   return refuses_patches(view);
 }
@@ -131,21 +131,22 @@ struct MultiplyFloats {
 };
 
 template <int kMostThreads>
-Kernel kernel_of(const Code& code) {
+Kernel kernel_of(const Header& code) {
   return for_float_code(code, [](auto symbol_cols, auto form, auto symbols) -> Kernel {
-    constexpr int kThreads = most_threads(decltype(form)::value, kMostThreads);
+    // f8 has only the instance for the most lane groups: its raw words are half of bf16's and fit the fewer registers.
+    constexpr int kThreads = is_f8(decltype(form)::value) ? 32 * kLanes : kMostThreads;
     return multiply_token<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value, kThreads>;
   });
 }
 
 backends::BoundKernel bind(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
-  const Code code = code_of(view);
+  const Header code = header_of(view);
   const Matrix matrix = matrix_of(view, code);
   const BlockPlan plan = plan_float(named.as<RingPolicy>(), code, view.shape, place.device());
   const Kernel kernel = plan.lane_groups <= 16 ? kernel_of<16 * kLanes>(code) : kernel_of<32 * kLanes>(code);
   return {MultiplyFloats{matrix, plan, launch_shape_of(matrix, plan, place.device()), kernel, batch},
-          {.rounding = rounding_of_eights(view, rounding_of_patches(view, {}, view.shape.cols))}};
+          {.rounding = rounding_of_floats(view, {}, view.shape.cols)}};
 }
 
 }  // namespace

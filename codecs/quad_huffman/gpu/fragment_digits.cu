@@ -151,7 +151,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void fragment_digits(Matrix matr
     tile.template begin<true>(matrix.streams, of, first_tile + number, matrix.column_tiles, matrix.cols, after);
   };
   gpu::let_next_begin();
-  const auto own_entries = load_own_entries<4>(matrix);
+  const auto own_entries = load_own_entries(matrix);
   if (goes_on()) begin(0, own_entries.all());
   fill_table(matrix, plan, own_entries);
   gpu::wait_for_previous();
@@ -216,29 +216,33 @@ constexpr FragmentPolicy kPolicies[] = {
     {{{"digits24"}, 24, 32, 1}, gpu::kDigitTokens, gpu::kDigitColBytes, true, true}};
 
 // Symbols of four are faster as numbers of bf16 (notes/fragments.md).
-FragmentsKernel kernel_of(const Code& code, bool) {
-  if (code.symbol_cols != 8) return nullptr;
-  switch (code.form) {
-    case kFolded + 2: return fragment_digits<kFolded + 2>;
-    case kFolded + 3: return fragment_digits<kFolded + 3>;
-    case kFolded + 4: return fragment_digits<kFolded + 4>;
-  }
-  return nullptr;
+FragmentsKernel kernel_of(const Header& code) {
+  return for_code<has_no_short_windows>(code, [](auto symbol_cols, auto form, auto) -> FragmentsKernel {
+    constexpr int kForm = decltype(form)::value;
+    if constexpr (decltype(symbol_cols)::value == 8 && is_folded(kForm) && raw_bits_of(kForm) <= 4)
+      return fragment_digits<kForm>;
+    return nullptr;
+  });
+}
+
+FragmentsPlan plan_tokens(const backends::Policy& named, const backends::CompressedView& view,
+                          const backends::DeviceInfo& device, int) {
+  const Header code = header_of(view);
+  return plan_fragments(named.as<FragmentPolicy>(), code, stored_shape(view), device, kernel_of(code));
 }
 
 std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
                     const backends::Policy& named) {
   return refuses_fragments(
-      view, device, named.as<FragmentPolicy>(), kernel_of,
+      view, device, named, plan_tokens,
       "The kernel is for int8 elements in symbols of eight and folded cells, with 2 to 4 raw bits.");
 }
 
 // A token loses 2^-22 of its largest number a column, times an element less `lowest`, patches included. That is below n
 // 2^-22 of the sum of the token's numbers times the element; the bound has n 2^-24.
 backends::BoundKernel bind(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
-  const Code code = code_of(*layers[0].matrix);
-  return bind_fragments(named.as<FragmentPolicy>(), kernel_of(code, true), 4.0 * (128 + std::abs(code.lowest)), layers,
-                        batch, place);
+  return bind_fragments(named, layers, batch, place, plan_tokens, gpu::kDigitTokens,
+                        4.0 * (128 + std::abs(header_of(*layers[0].matrix).lowest)));
 }
 
 }  // namespace

@@ -18,9 +18,6 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-// Tiles of tokens of a kernel whose lane groups multiply alone, or four together.
-ECMV_GPU_BOTH constexpr int fragment_tiles(bool warpgroup) { return warpgroup ? 2 : 1; }
-
 // Brings the share's columns of all tokens to shared memory, with zeros for tokens and columns that do not exist.
 // shift_of(token) is the power of two that scales a token; `cols` counts the matrix's columns. Calls put(unit, token,
 // numbers of columns 0 to 7, 8 to 15) with a unit's columns in the order of its operands: where kFours, fragments have
@@ -69,7 +66,7 @@ ECMV_GPU_DEVICE void decode_fragments(TileOf& tile, const Table& table, uint32_t
 template <int kUnits>
 class UnitTokens {
  public:
-  static constexpr int kTiles = fragment_tiles(false);
+  static constexpr int kTiles = 1;
   using Numbers = UnitNumbers;
 
   explicit ECMV_GPU_DEVICE UnitTokens(gpu::Pointer<std::byte> at) : inputs_(at) {}
@@ -106,7 +103,7 @@ class UnitTokens {
 template <int kUnits>
 class BlockTokens {
  public:
-  static constexpr int kTiles = fragment_tiles(true);
+  static constexpr int kTiles = 2;
   using Numbers = BlockNumbers<kTiles>;
 
   explicit ECMV_GPU_DEVICE BlockTokens(gpu::Pointer<std::byte> at) : blocks_(gpu::first_block(at)) {}
@@ -153,7 +150,7 @@ template <int kSymbolCols, int kForm, bool kWarpgroup>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void fragment_tokens(Matrix matrix, BlockPlan plan,
                                                                      FragmentsLayout layout, Hidden hidden,
                                                                      int all_cols, gpu::Bf16Tokens tokens) {
-  using TileOf = TileLanes<kSymbolCols, kForm, 2, kLeanForm<kForm, 32 * kLanes>>;
+  using TileOf = TileLanes<kSymbolCols, kForm, 2, kLeanForm<kForm>>;
   constexpr int kUnits = TileOf::kSegmentCols / kFragmentCols;
   using Inputs = std::conditional_t<kWarpgroup, BlockTokens<kUnits>, UnitTokens<kUnits>>;
   constexpr bool kFloats = TileOf::kFloats, kScales = TileOf::kScalesTokens;
@@ -179,7 +176,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void fragment_tokens(Matrix matr
     tile.template begin<true>(matrix.streams, of, first_tile + number, matrix.column_tiles, matrix.cols, after);
   };
   gpu::let_next_begin();
-  const auto own_entries = load_own_entries<4>(matrix);
+  const auto own_entries = load_own_entries(matrix);
   if (goes_on()) begin(0, own_entries.all());
   fill_table(matrix, plan, own_entries);
   gpu::wait_for_previous();
@@ -227,8 +224,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void fragment_tokens(Matrix matr
         if constexpr (TileOf::kF8 || TileOf::kEights)
           sum = scaled(sum, power_of_numbers<TileOf>(matrix) - (kScales ? shift_of(token) : 0));
         if constexpr (!kFloats) {
-          sum = scaled(sum, 133 - shift_of(token) - (TileOf::Bytes::kFolds ? 1 : 0));
-          sum += (static_cast<float>(matrix.lowest) - (TileOf::Bytes::kFolds ? 0.5f : 0.0f)) * totals[token * kLanes];
+          sum = scaled(sum, 132 - shift_of(token));
+          sum += (static_cast<float>(matrix.lowest) - 0.5f) * totals[token * kLanes];
         }
         tokens.y[(share * tokens.batch + token) * tokens.rows + row] = sum;
       }
@@ -246,38 +243,33 @@ std::string_view choose(const backends::CompressedView&, const backends::DeviceI
   return kPolicies[batch <= kFragmentTile ? 0 : 1].name;
 }
 
-template <int kSymbolCols, int kForm>
-FragmentsKernel kernel_of_form(bool warpgroup) {
-  return warpgroup ? fragment_tokens<kSymbolCols, kForm, true> : fragment_tokens<kSymbolCols, kForm, false>;
-}
-FragmentsKernel kernel_of(const Code& code, bool warpgroup) {
-  const auto for_cols = [&]<int kSymbolCols>(Constant<kSymbolCols>) {
-    return is_f8(code.form) ? kernel_of_form<kSymbolCols, f8_form(kSymbolCols)>(warpgroup)
-                            : kernel_of_form<kSymbolCols, float_raw_bits(kSymbolCols)>(warpgroup);
+// Symbols of eight of int8 elements are faster as bytes with digits of the tokens.
+FragmentsKernel kernel_of(const Header& code, bool warpgroup) {
+  const auto kernel = [&](auto symbol_cols, auto form, auto) -> FragmentsKernel {
+    constexpr int kSymbolCols = decltype(symbol_cols)::value, kForm = decltype(form)::value;
+    if constexpr (is_float(kForm) || (kSymbolCols == 4 && kForm >= kFolded + 2 && kForm <= kFolded + 4))
+      return warpgroup ? fragment_tokens<kSymbolCols, kForm, true> : fragment_tokens<kSymbolCols, kForm, false>;
+    return nullptr;
   };
-  if (code.symbol_cols == 2) return nullptr;
-  if (is_float(code.form)) return code.symbol_cols == 4 ? for_cols(Constant<4>{}) : for_cols(Constant<8>{});
-  // Symbols of eight are faster as bytes with digits of the tokens.
-  if (code.symbol_cols == 8) return nullptr;
-  switch (code.form) {
-    case kFolded + 2: return kernel_of_form<4, kFolded + 2>(warpgroup);
-    case kFolded + 3: return kernel_of_form<4, kFolded + 3>(warpgroup);
-    case kFolded + 4: return kernel_of_form<4, kFolded + 4>(warpgroup);
-  }
-  return nullptr;
+  return is_float(code.form) ? for_float_code(code, kernel) : for_code<has_no_short_windows>(code, kernel);
+}
+
+FragmentsPlan plan_tokens(const backends::Policy& named, const backends::CompressedView& view,
+                          const backends::DeviceInfo& device, int) {
+  const auto& policy = named.as<FragmentPolicy>();
+  const Header code = header_of(view);
+  return plan_fragments(policy, code, stored_shape(view), device, kernel_of(code, policy.warpgroup));
 }
 
 std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
                     const backends::Policy& named) {
-  return refuses_fragments(view, device, named.as<FragmentPolicy>(), kernel_of,
+  return refuses_fragments(view, device, named, plan_tokens,
                            "The kernel is for bf16 and f8 elements in symbols of four or eight columns, and int8 "
                            "elements in symbols of four and folded cells, with 2 to 4 raw bits.");
 }
 
 backends::BoundKernel bind(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
-  const auto& policy = named.as<FragmentPolicy>();
-  const FragmentsKernel kernel = kernel_of(code_of(*layers[0].matrix), policy.warpgroup);
-  return bind_fragments(policy, kernel, 0, layers, batch, place);
+  return bind_fragments(named, layers, batch, place, plan_tokens, named.as<FragmentPolicy>().tokens);
 }
 
 }  // namespace

@@ -24,13 +24,6 @@
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-struct WarpgroupLayout {
-  int patches = 0;                  // [kListedBytes] for each lane group
-  int tokens = 0;                   // two slices, from gpu::first_block() on
-  int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
-  bool pairs = false;               // two shares each are a cluster, which adds their sums
-};
-
 // Stored columns of a part of a segment. A slice of the tokens is in shared memory for a part.
 inline constexpr int kPartCols = segment_cols(4);
 // Lane groups of a block, at most. Symbols of eight hold more raw bits; those that do not fit the 80 registers of 24
@@ -159,8 +152,8 @@ ECMV_GPU_DEVICE void add_pair(gpu::Pointer<std::byte> place, float (&sums)[kToke
 
 template <int kSymbolCols, int kForm, int kTokenTiles>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(most_groups(kSymbolCols) * kLanes,
-                                1) void multiply_many(Matrix matrix, BlockPlan plan, WarpgroupLayout layout,
-                                                      Hidden hidden, gpu::Bf16Tokens tokens) {
+                                1) void multiply_many(Matrix matrix, BlockPlan plan, FragmentsLayout layout,
+                                                      Hidden hidden, int /* columns */, gpu::Bf16Tokens tokens) {
   // The schedule is in shared memory, and raw bits of symbols of four come half a batch at a time, so 80 registers are
   // just enough. A spilled register is waited for with all loads under way.
   constexpr bool kEights = kSymbolCols == 8;
@@ -195,7 +188,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(most_groups(kSymbolCols) * kLanes,
           tokens, (int64_t{first_tile} * steps + number) * kSliceCols, tokens.x_stride, slices + number % 2 * kBytes);
   };
   gpu::let_next_begin();
-  const auto own_entries = load_own_entries<4>(matrix);
+  const auto own_entries = load_own_entries(matrix);
   begin(0, own_entries.all());
   fill_table(matrix, plan, own_entries);
   gpu::wait_for_previous();
@@ -285,38 +278,32 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(most_groups(kSymbolCols) * kLanes,
 // 2026-11-26-h100/batch_8192).
 constexpr RingPolicy kPolicies[] = {{{"warpgroup24"}, 24, 32, 1}};
 
-using Kernel = void (*)(Matrix, BlockPlan, WarpgroupLayout, Hidden, gpu::Bf16Tokens);
-
 // Tiles of eight tokens: 2 or 8.
-template <int kSymbolCols, int kForm>
-Kernel kernel_of_form(int token_tiles) {
-  return token_tiles <= 2 ? multiply_many<kSymbolCols, kForm, 2> : multiply_many<kSymbolCols, kForm, 8>;
-}
-Kernel kernel_of(const Code& code, int token_tiles) {
-  if (!is_float(code.form) || code.symbol_cols == 2) return nullptr;
-  if (code.symbol_cols == 8)
-    return is_f8(code.form) ? kernel_of_form<8, f8_form(8)>(token_tiles)
-                            : kernel_of_form<8, float_raw_bits(8)>(token_tiles);
-  return is_f8(code.form) ? nullptr : kernel_of_form<4, float_raw_bits(4)>(token_tiles);
+FragmentsKernel kernel_of(const Header& code, int token_tiles) {
+  if (!is_float(code.form)) return nullptr;
+  return for_float_code(code, [&](auto symbol_cols, auto form, auto) -> FragmentsKernel {
+    constexpr int kSymbolCols = decltype(symbol_cols)::value, kForm = decltype(form)::value;
+    if constexpr (!is_f8(kForm) || kSymbolCols == 8)
+      return token_tiles <= 2 ? multiply_many<kSymbolCols, kForm, 2> : multiply_many<kSymbolCols, kForm, 8>;
+    return nullptr;
+  });
 }
 
-struct WarpgroupPlan {
-  BlockPlan plan;
-  WarpgroupLayout layout;
-  Kernel kernel;
-};
 // Chooses, among all numbers of lane groups that are whole warpgroups, the one whose blocks are done first, with a
-// block a multiprocessor. No lane groups where nothing fits.
-WarpgroupPlan plan_many(const RingPolicy& policy, const Code& code, datasets::Shape stored, int batch,
-                        const backends::DeviceInfo& device) {
-  const int token_tiles = gpu::token_tiles(batch, true);
+// block a multiprocessor.
+FragmentsPlan plan_tokens(const backends::Policy& named, const backends::CompressedView& view,
+                          const backends::DeviceInfo& device, int tokens) {
+  const auto& policy = named.as<RingPolicy>();
+  const Header code = header_of(view);
+  const datasets::Shape stored = stored_shape(view);
+  const int token_tiles = gpu::token_tiles(tokens, true);
   constexpr int64_t kAlignment = gpu::kBlockAlignment;
   // A tile's time beside its part of a multiprocessor's time, in units of such parts. (H200, 16384 x 16384, 64 tokens:
   // a tile of 16 lane groups 40.6 us, one of 24 53.2.)
   constexpr int kOwnTime = 10;
-  const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, code.tile_cols);
+  const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, tile_cols_of(code));
   const int64_t slice = token_tiles == 2 ? kSliceBytes<2> : kSliceBytes<8>, slices = 2 * slice + kAlignment;
-  WarpgroupPlan best{};
+  FragmentsPlan best{.kernel = kernel_of(code, token_tiles)};
   int64_t least = 0;
   for (int lane_groups = std::min(policy.lane_groups, most_groups(code.symbol_cols)); lane_groups >= gpu::kWarpgroup;
        lane_groups -= gpu::kWarpgroup) {
@@ -327,10 +314,10 @@ WarpgroupPlan plan_many(const RingPolicy& policy, const Code& code, datasets::Sh
                   time = rounds * share_tiles * (lane_groups + kOwnTime);
     const int64_t rings = int64_t{lane_groups} * kLeanRingBytes, lists = int64_t{lane_groups} * kListedBytes;
     const int64_t before_tokens = rings + lists;
-    WarpgroupPlan planned{};
+    FragmentsPlan planned{.kernel = best.kernel};
     BlockPlan& plan = planned.plan;
     if (!place_table(plan, code, policy.copies, device.shared_bytes - before_tokens - slices)) continue;
-    if (best.plan.lane_groups != 0 && time >= least) continue;
+    if (best.blocks != 0 && time >= least) continue;
     least = time;
     plan.lane_groups = lane_groups;
     plan.lane_groups_of_rows = 1;
@@ -340,7 +327,7 @@ WarpgroupPlan plan_many(const RingPolicy& policy, const Code& code, datasets::Sh
     planned.layout.shares = static_cast<int>(shares);
     planned.layout.pairs = gpu::have_clusters(device) && shares % 2 == 0;
     plan.bytes = planned.layout.tokens + static_cast<int>(slices);
-    planned.kernel = kernel_of(code, token_tiles);
+    planned.blocks = row_blocks * shares;
     best = planned;
   }
   return best;
@@ -348,45 +335,15 @@ WarpgroupPlan plan_many(const RingPolicy& policy, const Code& code, datasets::Sh
 
 std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
                     const backends::Policy& named) {
-  if (std::string reason = refuses_empty(view); !reason.empty()) return reason;
-  if (std::string reason = refuses_matrix(view, Layout::fragments, Elements::any); !reason.empty()) return reason;
-  const Code code = code_of(view);
-  if (kernel_of(code, 8) == nullptr)
-    return "The kernel is for bf16 elements in symbols of four or eight, and f8 elements in symbols of eight.";
-  if (plan_many(named.as<RingPolicy>(), code, stored_shape(view), 16, device).plan.lane_groups == 0)
-    return "The table, the rings of four lane groups and two slices of 16 tokens do not fit the shared memory of a "
-           "block.";
-  return refuses_patches(view);
+  return refuses_fragments(
+      view, device, named, plan_tokens,
+      "The kernel is for bf16 elements in symbols of four or eight, and f8 elements in symbols of eight.");
 }
-
-struct MultiplyMany {
-  Matrix matrix;
-  gpu::TokenParts<WarpgroupPlan> parts;
-  int compute_units;
-  bool early;
-
-  void operator()(void* stream, const backends::MatmulArgs& args) const {
-    multiply_parts(stream, args, parts, compute_units, early, [&](const WarpgroupPlan& of, gpu::Bf16Tokens tokens) {
-      const int of_block = of.plan.lane_groups;
-      gpu::launch(of.kernel,
-                  {(matrix.row_groups + of_block - 1) / of_block * of.layout.shares, of_block * kLanes, of.plan.bytes,
-                   early, false, of.layout.pairs ? 2 : 1},
-                  stream, matrix, of.plan, of.layout, hidden_of(of.plan), tokens);
-    });
-  }
-};
 
 // 64 tokens at a time, or 16 where those do not fit.
 backends::BoundKernel bind(const backends::Policy& named, Layers layers, int batch, backends::Place& place) {
-  const backends::CompressedView& view = *layers[0].matrix;
-  const Code code = code_of(view);
-  const backends::DeviceInfo& device = place.device();
-  const auto plan = [&](int tokens) {
-    return plan_many(named.as<RingPolicy>(), code, stored_shape(view), tokens, device);
-  };
-  const auto parts = gpu::token_parts(batch, plan(64).plan.lane_groups != 0 ? 64 : 16, plan);
-  return {MultiplyMany{matrix_of(view, code), parts, device.compute_units, gpu::have_early_launches(device)},
-          facts_of_shares(view, code, parts, 2 * code.tile_cols)};
+  const bool fits = plan_tokens(named, *layers[0].matrix, place.device(), 64).blocks != 0;
+  return bind_fragments(named, layers, batch, place, plan_tokens, fits ? 64 : 16);
 }
 
 }  // namespace

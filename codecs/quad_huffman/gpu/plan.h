@@ -13,18 +13,7 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-struct Code {
-  int symbol_cols, form, table_bits, tile_cols, lowest;
-  bool rotated = false;
-};
-
-inline Code code_of(const backends::CompressedView& view) {
-  const Header header = header_of(view);
-  return {header.symbol_cols, header.form,   header.table_bits, header.tile_segments * segment_cols(header.symbol_cols),
-          header.lowest,      header.rotated};
-}
-
-inline Matrix matrix_of(const backends::CompressedView& view, const Code& code) {
+inline Matrix matrix_of(const backends::CompressedView& view, const Header& code) {
   const auto bytes = [&](int section) { return view.sections[section].bytes.data(); };
   const datasets::Shape stored = stored_shape(view);
   const int base = eights_base(code.form, code.lowest);
@@ -38,7 +27,7 @@ inline Matrix matrix_of(const backends::CompressedView& view, const Code& code) 
                       .signs = reinterpret_cast<const uint8_t*>(bytes(kPatches) + kPatchWordBytes * patch_count),
                       .patch_count = patch_count,
                       .row_segments = static_cast<int>(row_segments(stored.cols, code.symbol_cols)),
-                      .tile_segments = code.tile_cols / segment_cols(code.symbol_cols)},
+                      .tile_segments = code.tile_segments},
           .entries = 1 << code.table_bits,
           .exponent_quads = has_exponent_quads(code.symbol_cols, code.form),
           .lowest = code.lowest,
@@ -47,7 +36,7 @@ inline Matrix matrix_of(const backends::CompressedView& view, const Code& code) 
           .row_groups = row_groups(stored.rows),
           .rows = view.shape.rows,
           .cols = static_cast<int>(stored.cols),
-          .column_tiles = static_cast<int>(column_tiles(stored.cols, code.tile_cols))};
+          .column_tiles = static_cast<int>(column_tiles(stored.cols, tile_cols_of(code)))};
 }
 
 // Says whether the elements are bf16 or f8; their products are `matmul`.
@@ -65,20 +54,13 @@ inline int64_t bytes_of_block(int64_t shared_bytes, const RingPolicy& policy) {
   return (shared_bytes + kSystemBytes) / policy.blocks - kSystemBytes;
 }
 
-// The form of x in shared memory; none if a kernel keeps it elsewhere. Each lane group has its own sums of floats.
-enum class InputType { none, int8, float32 };
-constexpr int bytes_of_column(InputType inputs) {
-  switch (inputs) {
-    case InputType::none: return 0;
-    case InputType::int8: return 1;
-    case InputType::float32: return 4;
-  }
-  return 0;
-}
+// The bytes of a column of x in shared memory; none if a kernel keeps it elsewhere. Each lane group has its own sums of
+// floats.
+enum class InputType { none = 0, int8 = 1, float32 = 4 };
 
 // Gives the table as many copies as fit into `bytes`, a power of two, at most `most`; rings follow it. Returns false if
 // not even one fits. A kernel may have several tables. Two codes and Table's shift fit a window of 32 bits.
-inline bool place_table(BlockPlan& plan, const Code& code, int most, int64_t bytes, int tables = 1) {
+inline bool place_table(BlockPlan& plan, const Header& code, int most, int64_t bytes, int tables = 1) {
   for (int copies = most; copies >= 1; copies /= 2) {
     const int64_t table = tables * (int64_t{4} << code.table_bits) * copies;
     if (table > bytes || 2 * code.table_bits + 2 + std::countr_zero(static_cast<unsigned>(copies)) > 32) continue;
@@ -101,11 +83,11 @@ inline int lane_groups_of_rows(int lane_groups, int64_t tiles) {
 }
 
 // 0 lane groups where not even two fit with their rings, table and x. Each has `own_bytes` more, in place of x.
-inline BlockPlan plan_of(const RingPolicy& policy, const Code& code, datasets::Shape matrix, InputType inputs,
+inline BlockPlan plan_of(const RingPolicy& policy, const Header& code, datasets::Shape matrix, InputType inputs,
                          int64_t block_bytes, int64_t own_bytes = 0) {
   const int64_t shared_bytes = bytes_of_block(block_bytes, policy);
-  const int64_t tiles = column_tiles(matrix.cols, code.tile_cols),
-                x_bytes = bytes_of_column(inputs) * row_segments(matrix.cols, code.symbol_cols) *
+  const int64_t tiles = column_tiles(matrix.cols, tile_cols_of(code)),
+                x_bytes = static_cast<int>(inputs) * row_segments(matrix.cols, code.symbol_cols) *
                           segment_cols(code.symbol_cols);
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     const int of_rows = lane_groups_of_rows(lane_groups, tiles);

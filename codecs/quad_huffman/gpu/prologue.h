@@ -47,11 +47,11 @@ struct Threads {
 };
 ECMV_GPU_DEVICE Threads all_threads() { return {gpu::thread_index(), gpu::block_size()}; }
 
-// The entries that this thread copies, the first kCount of them. The number of entries is a power of two; threads
+// The entries that this thread copies, the first of them. The number of entries is a power of two; threads
 // beyond that many share the work on one. A kernel loads them as it begins, before anything that it has to wait for, so
 // they cost no time of their own.
-template <int kCount>
 struct OwnEntries {
+  static constexpr int kCount = 4;
   uint32_t entry[kCount];
 
   // A value that depends on all of them.
@@ -62,13 +62,11 @@ struct OwnEntries {
     return all;
   }
 };
-template <int kCount>
-ECMV_GPU_DEVICE OwnEntries<kCount> load_own_entries(const Matrix& matrix, Threads threads = all_threads(),
-                                                    int further = 0) {
-  OwnEntries<kCount> own{};
+ECMV_GPU_DEVICE OwnEntries load_own_entries(const Matrix& matrix, Threads threads = all_threads(), int further = 0) {
+  OwnEntries own{};
   const int first = (threads.own & (matrix.entries - 1)) + further * threads.count;
   ECMV_GPU_UNROLL
-  for (int k = 0; k < kCount; ++k)
+  for (int k = 0; k < OwnEntries::kCount; ++k)
     if (const int number = first + k * threads.count; number < matrix.entries)
       own.entry[k] = gpu::load_shared_by_many(matrix.table + number);
   return own;
@@ -80,10 +78,9 @@ ECMV_GPU_DEVICE OwnEntries<kCount> load_own_entries(const Matrix& matrix, Thread
 // is a larger part of the time, the second way took 2200 clocks a layer of d = 4096 and this way takes 1400. nvcc
 // divides for `/ entries` and for loops over threads that it unrolls; without these divisions matvec runs at 5.80 T
 // elements/s instead of 5.69 at d = 8192.)
-template <int kCount>
-ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const BlockPlan& plan, OwnEntries<kCount> own,
+ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const BlockPlan& plan, OwnEntries own,
                                 Threads threads = all_threads(), gpu::Pointer<std::byte> table = gpu::shared_memory()) {
-  constexpr int kEntryBytes = 4, kChunkBytes = 16;
+  constexpr int kEntryBytes = 4, kChunkBytes = 16, kCount = OwnEntries::kCount;
   const int bytes = kEntryBytes << plan.copy_shift, chunks = bytes / kChunkBytes,
             first = threads.own & (matrix.entries - 1),
             entries_bits = 31 - gpu::leading_zeros(static_cast<uint32_t>(matrix.entries));
@@ -93,7 +90,7 @@ ECMV_GPU_DEVICE void fill_table(const Matrix& matrix, const BlockPlan& plan, Own
   if (sharer >= sharers) return;
   ECMV_GPU_NO_UNROLL
   for (int done = 0; first + done * threads.count < matrix.entries; done += kCount) {
-    if (done > 0) own = load_own_entries<kCount>(matrix, threads, done);
+    if (done > 0) own = load_own_entries(matrix, threads, done);
     ECMV_GPU_UNROLL
     for (int k = 0; k < kCount; ++k) {
       const int number = first + (done + k) * threads.count;

@@ -83,7 +83,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_strips(Matrix matr
     if (strip < strips) tile.place_patches();
   };
   gpu::let_next_begin();
-  const auto own_entries = load_own_entries<4>(matrix);
+  const auto own_entries = load_own_entries(matrix);
   begin();
   fill_table(matrix, plan.block, own_entries);
   for (int i = gpu::thread_index(); i < plan.parts * plan.tile_rows; i += gpu::block_size()) sums[i] = 0;
@@ -110,12 +110,12 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_strips(Matrix matr
 }
 
 // `matrix` is the shape of the matrix; 0 lane groups where not even two fit with their rings, table and x.
-StripsPlan plan_strips(const RingPolicy& policy, const Code& code, datasets::Shape matrix, int64_t block_bytes) {
+StripsPlan plan_strips(const RingPolicy& policy, const Header& code, datasets::Shape matrix, int64_t block_bytes) {
   const int64_t shared_bytes = bytes_of_block(block_bytes, policy), strips = row_groups(strips_shape(matrix).rows),
                 inputs = strips * kStripCols;
   for (int lane_groups = policy.lane_groups; lane_groups >= 2; lane_groups /= 2) {
     const int of_rows = lane_groups_of_rows(lane_groups, strips), parts = lane_groups / of_rows,
-              tile_rows = strip_rows(code.tile_cols);
+              tile_rows = strip_rows(tile_cols_of(code));
     const int64_t rings = int64_t{lane_groups} * kRingBytes, sums = int64_t{parts + lane_groups} * tile_rows * 4;
     StripsPlan plan{.block = {.lane_groups = lane_groups, .lane_groups_of_rows = of_rows},
                     .cols = static_cast<int>(matrix.cols),
@@ -145,7 +145,7 @@ std::string refuses(const backends::CompressedView& view, const backends::Device
                     const backends::Policy& named) {
   if (std::string reason = refuses_matrix(view, Layout::strips, Elements::int8); !reason.empty()) return reason;
   if (view.shape.cols > (int64_t{1} << 19)) return "The kernel's sums need int32: at most 2^19 columns.";
-  const StripsPlan plan = plan_strips(named.as<RingPolicy>(), code_of(view), view.shape, device.shared_bytes);
+  const StripsPlan plan = plan_strips(named.as<RingPolicy>(), header_of(view), view.shape, device.shared_bytes);
   return plan.block.lane_groups == 0 ? kRefusesSharedMemory : "";
 }
 
@@ -153,26 +153,16 @@ using Kernel = void (*)(Matrix, StripsPlan, Hidden, gpu::Pointer<const int8_t>, 
 
 // Windows have two symbols, because strips are for low rates, which want large tables. Rotated symbols have tables of 8
 // copies where they fit, 2 otherwise; beyond one raw bit rotated symbols win nothing.
-template <int kForm>
-Kernel kernel_of(const Code& code, int copies) {
-  if constexpr (is_folded(kForm)) {
-    return multiply_strips<kForm, 2, 0>;
-  } else {
-    if (!code.rotated) return multiply_strips<kForm, 2, 0>;
-    return copies == 8 ? multiply_strips<kForm, 2, 8> : multiply_strips<kForm, 2, 2>;
-  }
-}
-Kernel kernel_of(const Code& code, int copies) {
-  switch (code.form) {
-    case 0: return kernel_of<0>(code, copies);
-    case 1: return kernel_of<1>(code, copies);
-    case 2: return kernel_of<2>(code, copies);
-    case kFolded + 2: return kernel_of<kFolded + 2>(code, copies);
-    case kFolded + 3: return kernel_of<kFolded + 3>(code, copies);
-    case kFolded + 4: return kernel_of<kFolded + 4>(code, copies);
-    case kFolded + 5: return kernel_of<kFolded + 5>(code, copies);
-  }
-  return nullptr;
+Kernel kernel_of(const Header& code, int copies) {
+  return for_code<has_no_short_windows>(code, [&](auto symbol_cols, auto form, auto) -> Kernel {
+    constexpr int kForm = decltype(form)::value;
+    if constexpr (decltype(symbol_cols)::value == kMostSymbolCols) {
+      if constexpr (!is_folded(kForm))
+        if (code.rotated) return copies == 8 ? multiply_strips<kForm, 2, 8> : multiply_strips<kForm, 2, 2>;
+      return multiply_strips<kForm, 2, 0>;
+    }
+    return nullptr;
+  });
 }
 
 struct MultiplyStrips {
@@ -187,7 +177,7 @@ struct MultiplyStrips {
 
 backends::BoundKernel bind(const backends::Policy& named, Layers layers, int, backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
-  const Code code = code_of(view);
+  const Header code = header_of(view);
   const Matrix matrix = matrix_of(view, code);
   const StripsPlan plan = plan_strips(named.as<RingPolicy>(), code, view.shape, place.device().shared_bytes);
   return {MultiplyStrips{matrix,

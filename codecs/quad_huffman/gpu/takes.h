@@ -5,7 +5,6 @@
 #include <type_traits>
 
 #include "codecs/quad_huffman/gpu/plan.h"
-#include "codecs/quad_huffman/plain.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
@@ -19,7 +18,9 @@ inline std::string refuses_matrix(const backends::CompressedView& matrix, Layout
   if (is_plain(matrix)) return kRefusesPlain;
   if (header_of(matrix).layout != layout) {
     if (layout == Layout::strips) return "The kernel takes strips.";
-    return layout == Layout::rows ? kRefusesFragments : kRefusesRows;
+    return layout == Layout::rows
+               ? "The kernel takes lanes' rows for rows of the matrix; these are fragments or strips."
+               : "The kernel takes fragments; these are rows or strips: encode with layout=fragments.";
   }
   if (elements == Elements::int8 && has_floats(matrix)) return "The kernel multiplies int8 elements.";
   if (elements == Elements::floats && !has_floats(matrix)) return "The kernel multiplies bf16 and f8 elements.";
@@ -33,21 +34,18 @@ template <int kValue>
 using Constant = std::integral_constant<int, kValue>;
 
 // Codes that settings for speed choose and that published configurations name. They have kernels for windows of three
-// symbols, which need tables of at most 2^10 entries, and with symbols of 2 columns for 16 lane groups. All other codes
-// have one kernel a product, because every further template argument is compiled for all of them.
+// symbols, which need tables of at most 2^10 entries. All other codes have one kernel a product, because every further
+// template argument is compiled for all of them.
 constexpr bool is_chosen_code(int symbol_cols, int form) {
-  switch (symbol_cols) {
-    case 2: return form == 1 || form == 2;
-    case 4: return form == 0 || form == 3 || form == 4 || form == kFolded + 3 || form == kFolded + 4;
-    default: return form == 1 || form == 2 || (form >= kFolded + 3 && form <= kFolded + 5);
-  }
+  if (symbol_cols == 4) return form == 0 || form == 3 || form == 4 || form == kFolded + 3 || form == kFolded + 4;
+  return form == 1 || form == 2 || (form >= kFolded + 3 && form <= kFolded + 5);
 }
 
 // Calls f(columns of a symbol, form, symbols a window), all constants, for a code of int8 elements. f returns the
 // kernel, a pointer of one type for all. kShortWindows(columns of a symbol, form) says whether there is a kernel for
 // windows of three symbols.
 template <bool (*kShortWindows)(int, int) = is_chosen_code, typename F>
-auto for_code(const Code& code, F f) {
+auto for_code(const Header& code, F f) {
   using Kernel = decltype(f(Constant<4>{}, Constant<0>{}, Constant<2>{}));
   const auto for_window = [&](auto symbol_cols, auto form) -> Kernel {
     constexpr Form kForm = form();
@@ -67,29 +65,19 @@ auto for_code(const Code& code, F f) {
   };
   using Forms = std::integer_sequence<int, 0, 1, 2, 3, 4, 5, 6, 7, kFolded + 1, kFolded + 2, kFolded + 3, kFolded + 4,
                                       kFolded + 5>;
-  switch (code.symbol_cols) {
-    case 2: return for_form(Constant<2>{}, Forms{});
-    case 4: return for_form(Constant<4>{}, Forms{});
-    case 8: return for_form(Constant<8>{}, Forms{});
-  }
-  return Kernel{};
+  return code.symbol_cols == 4 ? for_form(Constant<4>{}, Forms{}) : for_form(Constant<8>{}, Forms{});
 }
 
 // The same for codes of bf16 and f8 elements. Windows of f8 and of symbols of eight always have two symbols.
 template <typename F>
-auto for_float_code(const Code& code, F f) {
+auto for_float_code(const Header& code, F f) {
   if (is_f8(code.form) && code.symbol_cols == 8) return f(Constant<8>{}, Constant<f8_form(8)>{}, Constant<2>{});
   if (is_f8(code.form)) return f(Constant<4>{}, Constant<f8_form(4)>{}, Constant<2>{});
   if (code.symbol_cols == 8) return f(Constant<8>{}, Constant<float_raw_bits(8)>{}, Constant<2>{});
-  const auto for_window = [&](auto symbol_cols) {
-    constexpr Constant<float_raw_bits(symbol_cols)> kBits;
-    if (code.table_bits <= 10) return f(symbol_cols, kBits, Constant<3>{});
-    return f(symbol_cols, kBits, Constant<2>{});
-  };
-  return code.symbol_cols == 2 ? for_window(Constant<2>{}) : for_window(Constant<4>{});
+  constexpr Constant<float_raw_bits(4)> kBits;
+  return code.table_bits <= 10 ? f(Constant<4>{}, kBits, Constant<3>{}) : f(Constant<4>{}, kBits, Constant<2>{});
 }
 
-// f8 has only the instance for the most lane groups: its raw words are half of bf16's and fit the fewer registers.
-constexpr int most_threads(int form, int threads) { return is_f8(form) ? 32 * kLanes : threads; }
+constexpr bool has_no_short_windows(int, int) { return false; }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -7,36 +7,19 @@
 // are added to the sums there before the codes are multiplied. The lane groups of a block share rows; each takes some
 // of their column tiles.
 //
-// Read tile/lanes.h for decoding, tile/cells.h for bytes from entries and raw bits, prologue.h for the table, plan.h
+// Read tile/vector.h, then tile/lanes.h for decoding, tile/cells.h for bytes from entries and raw bits, prologue.h for the table, plan.h
 // for the division of shared memory.
 #include "backends/gpu/products/requantise.h"
 #include "codecs/quad_huffman/gpu/kernels.h"
 #include "codecs/quad_huffman/gpu/takes.h"
+#include "codecs/quad_huffman/gpu/tile/vector.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 namespace {
 
-// Multiplies the tile that `tile` has begun with x, at `inputs` in shared memory, and adds to the sums of its rows.
-template <typename TileOf>
-ECMV_GPU_DEVICE void multiply_tile(TileOf& tile, const Table& table, gpu::Pointer<const std::byte> inputs,
-                                   gpu::Pointer<int32_t> sums) {
-  const gpu::Pointer<const int8_t> patched = gpu::cast<const int8_t>(inputs + tile.first_col());
-  tile.for_each_patch([&](int row, int col, int change) { gpu::atomic_add(sums + row, change * patched[col]); });
-  const gpu::Pointer<const gpu::uint4> own_inputs = gpu::cast<const gpu::uint4>(inputs + tile.first_col());
-  int32_t products[2] = {};
-  gpu::uint4 input{};
-  tile.template decode<true>(table, [&](int segment, int quad, uint32_t bytes) {
-    if (quad % 4 == 0) input = own_inputs[segment * (TileOf::kSegmentCols / 16) + quad / 4];
-    const uint32_t four = quad % 4 == 0 ? input.x : quad % 4 == 1 ? input.y : quad % 4 == 2 ? input.z : input.w;
-    int32_t& sum = products[TileOf::Bytes::sum_of(quad)];
-    sum = TileOf::Bytes::add_products(bytes, four, sum);
-  });
-  gpu::atomic_add(sums + LaneGroup::lane(), TileOf::Bytes::product(products));
-}
-
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow, int kMostThreads>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, BlockPlan plan, Hidden hidden,
-                                                             gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void matvec(Matrix matrix, BlockPlan plan, Hidden hidden,
+                                                            gpu::Pointer<const int8_t> x, gpu::Epilogue epilogue) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), part = lane_group / plan.lane_groups_of_rows,
             parts = plan.lane_groups / plan.lane_groups_of_rows;
@@ -48,7 +31,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Bloc
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
   int column = group < matrix.row_groups ? lane_group % plan.lane_groups_of_rows : matrix.column_tiles;
   gpu::let_next_begin();
-  const auto own_entries = load_own_entries<4>(matrix);
+  const auto own_entries = load_own_entries(matrix);
   // Asks for the second segment's codes, too: a block that begins a layer ahead then waits only for the vector. (H200,
   // 8192 x 8192, two blocks a multiprocessor: 1.7 % less time. Strips, whose blocks do not begin ahead, took 1.2 %
   // more.)
@@ -79,29 +62,21 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, 1) void matvec(Matrix matrix, Bloc
 
 // Where each policy wins (published records of an H200 and an H100; the shapes of models on an H100):
 //   groups32       4096, and 16384 where groups16_fit2 has room for few copies of the table or none: 1.2x the speed
-//                  with 2^13 entries (2026-11-27-h200/low_rates), up to 1.19x with symbols of 2 and 4 columns
+//                  with 2^13 entries (2026-11-27-h200/low_rates), up to 1.19x with symbols of 4 columns
 //                  (2026-11-25-h200/beat_int8_wide)
 //   groups16_fit2  in between: 1.10x to 1.26x at 5120 and 7168, up to 1.16x at 8192 (2026-11-27-h200/beat_int8_8192)
-//   groups16       symbols of 2 columns at 4096: 1.08x to 1.18x (2026-11-25-h100/beat_int8); with 32 lane groups a
-//                  block half of the multiprocessors have no rows
-constexpr RingPolicy kPolicies[] = {
-    {{"groups32"}, 32, 32, 1}, {{"groups16_fit2"}, 16, 8, 2}, {{"groups16"}, 16, 32, 1}};
-constexpr const RingPolicy &kGroups32 = kPolicies[0], &kGroups16Fit2 = kPolicies[1], &kGroups16 = kPolicies[2];
+constexpr RingPolicy kPolicies[] = {{{"groups32"}, 32, 32, 1}, {{"groups16_fit2"}, 16, 8, 2}};
+constexpr const RingPolicy &kGroups32 = kPolicies[0], &kGroups16Fit2 = kPolicies[1];
 
-BlockPlan plan_vector(const RingPolicy& policy, const Code& code, datasets::Shape shape,
+BlockPlan plan_vector(const RingPolicy& policy, const Header& code, datasets::Shape shape,
                       const backends::DeviceInfo& device) {
   return plan_of(policy, code, shape, InputType::int8, device.shared_bytes);
 }
 
-// Says whether every row group has a multiprocessor of its own.
-bool is_one_round(const backends::CompressedView& view, const backends::DeviceInfo& device) {
-  return row_groups(view.shape.rows) <= device.compute_units;
-}
-
 std::string_view choose(const backends::CompressedView& view, const backends::DeviceInfo& device, int) {
-  const Code code = code_of(view);
-  if (is_one_round(view, device)) return code.symbol_cols == 2 ? kGroups16.name : kGroups32.name;
-  if (code.symbol_cols < 8 && view.shape.cols >= 16384) return kGroups32.name;
+  const Header code = header_of(view);
+  if (row_groups(view.shape.rows) <= device.compute_units || (code.symbol_cols < 8 && view.shape.cols >= 16384))
+    return kGroups32.name;
   const bool fits = plan_vector(kGroups16Fit2, code, view.shape, device).lane_groups == kGroups16Fit2.lane_groups;
   return fits ? kGroups16Fit2.name : kGroups32.name;
 }
@@ -112,24 +87,15 @@ std::string refuses(const backends::CompressedView& view, const backends::Device
   if (view.shape.cols > (int64_t{1} << 19))
     return "The kernel's sums are larger than the product's until they are corrected, and need int32: at most 2^19 "
            "columns.";
-  const Code code = code_of(view);
-  if (&named == &kGroups16 && !(code.symbol_cols == 2 && is_one_round(view, device)))
-    return "Blocks of 16 lane groups are for symbols of 2 columns, and no more row groups than multiprocessors.";
-  if (&named == &kGroups16Fit2 && code.symbol_cols == 2 && is_one_round(view, device))
-    return "Two blocks on a multiprocessor are for more row groups than there are multiprocessors.";
-  return plan_vector(named.as<RingPolicy>(), code, view.shape, device).lane_groups == 0 ? kRefusesSharedMemory : "";
+  const BlockPlan plan = plan_vector(named.as<RingPolicy>(), header_of(view), view.shape, device);
+  return plan.lane_groups == 0 ? kRefusesSharedMemory : "";
 }
 
 using Kernel = void (*)(Matrix, BlockPlan, Hidden, gpu::Pointer<const int8_t>, gpu::Epilogue);
 
-// A block of 16 lane groups that has a multiprocessor for itself has twice the registers.
-Kernel kernel_of(const Code& code, bool few_groups) {
-  return for_code(code, [&](auto symbol_cols, auto form, auto symbols) -> Kernel {
-    constexpr int kSymbolCols = decltype(symbol_cols)::value, kForm = decltype(form)::value,
-                  kSymbols = decltype(symbols)::value;
-    if constexpr (kSymbolCols == 2 && is_chosen_code(kSymbolCols, kForm))
-      if (few_groups) return matvec<kSymbolCols, kForm, kSymbols, 16 * kLanes>;
-    return matvec<kSymbolCols, kForm, kSymbols, 32 * kLanes>;
+Kernel kernel_of(const Header& code) {
+  return for_code(code, [](auto symbol_cols, auto form, auto symbols) -> Kernel {
+    return matvec<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
   });
 }
 
@@ -144,13 +110,11 @@ struct Multiply {
 };
 
 backends::BoundKernel bind(const backends::Policy& named, Layers layers, int, backends::Place& place) {
-  const auto& policy = named.as<RingPolicy>();
   const backends::CompressedView& view = *layers[0].matrix;
-  const Code code = code_of(view);
+  const Header code = header_of(view);
   const Matrix matrix = matrix_of(view, code);
-  const BlockPlan plan = plan_vector(policy, code, view.shape, place.device());
-  return {Multiply{matrix, plan, launch_shape_of(matrix, plan, place.device()),
-                   kernel_of(code, policy.lane_groups * policy.blocks <= 16)},
+  const BlockPlan plan = plan_vector(named.as<RingPolicy>(), code, view.shape, place.device());
+  return {Multiply{matrix, plan, launch_shape_of(matrix, plan, place.device()), kernel_of(code)},
           {.requantises = true}};
 }
 

@@ -15,7 +15,7 @@
 #include "codecs/quad_huffman/format/layout.h"
 #include "codecs/quad_huffman/format/raw_planes.h"
 #include "codecs/quad_huffman/format/stored.h"
-#include "codecs/quad_huffman/tests/test_floats.h"
+#include "codecs/quad_huffman/tests/test_streams.h"
 #include "codecs/registry.h"
 #include "tests/test_matrices.h"
 
@@ -47,8 +47,7 @@ int lowest_of(const CompressedMatrix& compressed) { return open_stored(compresse
 
 }  // namespace
 
-TEST_CASE("quad_huffman keeps every pattern in symbols of eight exponents with every table on every instruction set",
-          "[quad_huffman]") {
+TEST_CASE("quad_huffman keeps every pattern in symbols of eight exponents with every table", "[quad_huffman]") {
   const auto type = GENERATE(datasets::ElementType::bf16, datasets::ElementType::f8_e4m3);
   const bool f8 = type == datasets::ElementType::f8_e4m3;
   const uint64_t sign = f8 ? 0x87 : 0x807F;
@@ -88,12 +87,8 @@ TEST_CASE("quad_huffman keeps every pattern in symbols of eight exponents with e
     CHECK(compressed.stored_bytes() <=
           quad_huffman_entry().codec->max_stored_bytes(
               {matrix.shape.rows, matrix.shape.cols * datasets::element_bytes(type)}, compressed.settings));
-    check_decoders("scalar", compressed, matrix);
+    check_decoders(compressed, matrix);
   }
-  for_each_target([&](const char* name) {
-    INFO(name);
-    for (const auto& [matrix, compressed] : cases) check_decoders("simd", compressed, matrix);
-  });
 }
 
 TEST_CASE("quad_huffman has what makes a pair of eight exponents at one distance from its place in a bf16",
@@ -171,8 +166,7 @@ TEST_CASE("quad_huffman chooses symbols of exponents that the layout's kernels m
       return open_stored(compressed.view()).symbol_cols;
     };
     INFO(aim);
-    CHECK(chosen("rows") != 8);
-    CHECK(chosen("fragments") != 2);
+    CHECK(chosen("rows") == 4);
   }
 }
 

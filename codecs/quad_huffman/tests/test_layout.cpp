@@ -16,13 +16,14 @@ TEST_CASE("quad_huffman packs raw bits into planes of words and finds them again
     for (int raw_bits = 0; raw_bits <= format::kMostRawBits; ++raw_bits) {
       uint32_t quads[8], words[8], again[8];
       for (uint32_t& quad : quads) quad = static_cast<uint32_t>(random()) & format::low_bits_of_bytes(raw_bits);
-      format::pack_raw(format::planes_of(raw_bits, folded), quads, words);
-      format::unpack_raw(format::planes_of(raw_bits, folded), words, again);
+      const format::Planes planes = format::planes_of(raw_bits + (folded ? format::kFolded : 0));
+      format::pack_raw(planes, false, quads, words);
+      format::unpack_raw(planes, false, words, again);
       CHECK(std::equal(quads, quads + 8, again));
     }
   // Quad 6 of three raw bits: its two low bits end word 0, its third one follows in word 1.
   uint32_t quads[8] = {0, 0, 0, 0, 0, 0, 0x07, 0x0100}, words[3];
-  format::pack_raw(format::planes_of(3, false), quads, words);
+  format::pack_raw(format::planes_of(3), false, quads, words);
   CHECK(words[0] == 0xc0);
   CHECK(words[1] == 0x8040);
   CHECK(words[2] == 0);
@@ -30,13 +31,13 @@ TEST_CASE("quad_huffman packs raw bits into planes of words and finds them again
   for (const int bits : {0, 1, 2}) {
     uint32_t again[8];
     for (uint32_t& quad : quads) quad = static_cast<uint32_t>(random()) & format::low_bits_of_bytes(bits);
-    format::pack_nibbles(bits, quads, words);
-    format::unpack_nibbles(bits, words, again);
+    format::pack_raw({bits, 0}, true, quads, words);
+    format::unpack_raw({bits, 0}, true, words, again);
     CHECK(std::equal(quads, quads + 8, again));
   }
   // Quads 3 and 4 of two raw bits: quad 3 is second in word 0's upper nibbles, quad 4 first in word 1's lower ones.
   const uint32_t two[8] = {0, 0, 0, 0x03, 0x0200};
-  format::pack_nibbles(2, two, words);
+  format::pack_raw({2, 0}, true, two, words);
   CHECK(words[0] == 0xc0);
   CHECK(words[1] == 0x0200);
 }

@@ -11,7 +11,7 @@
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 
 // kSymbolsOfWindow is chosen so that the last symbol's first bit is among the window's first 32.
-template <int kPanels, int kSymbolCols, int kSymbolsOfWindow>
+template <int kSymbolCols, int kSymbolsOfWindow>
 struct HuffmanTiles {
   static constexpr int kTiles = 1, kSteps = kPiecePanels / kPanels;
   static constexpr int kSmallOperands = 0;
@@ -19,7 +19,7 @@ struct HuffmanTiles {
   static constexpr int kMostLaneGroups = 32;
   static constexpr int kSymbols = 4 / kSymbolCols;  // of a quad
 
-  ECMV_GPU_DEVICE HuffmanTiles(const Stream& stream, const Strip& strip, int own, gpu::SharedAddress table)
+  ECMV_GPU_DEVICE HuffmanTiles(const TileStream& stream, const Strip& strip, int own, gpu::SharedAddress table)
       : stream_(stream),
         strip_(strip),
         table_(table + 4 * (LaneGroup::lane() & ((1 << stream.copy_bits) - 1))),
@@ -29,7 +29,7 @@ struct HuffmanTiles {
 
   // A thread loads an entry once and stores all its copies, 16 bytes at a time; neighbours begin with different copies.
   // (A load for each 16 bytes took 7 % of a profile.)
-  static ECMV_GPU_DEVICE void begin_table(const Stream& stream, gpu::SharedAddress table) {
+  static ECMV_GPU_DEVICE void make_table(const TileStream& stream, gpu::SharedAddress table) {
     const int copy_bytes = 4 << stream.copy_bits, chunks = copy_bytes / 16;
     for (int entry = gpu::thread_index(); entry < 1 << stream.table_bits; entry += gpu::block_size()) {
       const uint32_t value = gpu::load_shared_by_many(gpu::cast<const uint32_t>(stream.tables) + entry);
@@ -39,7 +39,6 @@ struct HuffmanTiles {
       for (int i = 0; chunks == 0 && i < copy_bytes; i += 4) (to + i).store(value);
     }
   }
-  static ECMV_GPU_DEVICE void finish_table(const Stream&, gpu::SharedAddress) {}
 
   ECMV_GPU_DEVICE void ask(const Round<kTiles>& round) {
     if (asked_) return;
@@ -191,7 +190,7 @@ struct HuffmanTiles {
       gpu::prefetch_l2(raw_of(step), kPiecePanels * static_cast<int>(kRawPanelBytes));
   }
 
-  const Stream& stream_;
+  const TileStream& stream_;
   const Strip& strip_;
   gpu::SharedAddress table_;  // this lane's copy
   uint32_t mask_;

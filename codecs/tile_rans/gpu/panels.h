@@ -1,6 +1,6 @@
 // How 32 lanes (a lane group) bring the symbols of tiles to registers, as operands of matrix units: four quads of each
-// panel a lane, handed to a `sink` that multiplies them or stores them in shared memory. A coder walks the panels of
-// two tiles side by side (one if tiles have 128 rows), 32 columns a step. Words whose place every lane knows are loaded
+// panel a lane, handed to a `sink` that multiplies them or stores them in shared memory. A coder walks the panels of a
+// tile, or of two side by side, 32 columns a step or 64. Words whose place every lane knows are loaded
 // a step ahead, and requested into the L2 cache before. This file has the parts that coders share, and plain packed
 // bits.
 #pragma once
@@ -15,9 +15,10 @@ namespace gpu = backends::ECMV_GPU_NAMESPACE;
 
 using LaneGroup = gpu::Lanes<kLanes>;
 
-inline constexpr int kMostLaneGroups = 16;       // of a block, but for few tokens
-inline constexpr int kPanelBytes = kLanes * 16;  // as an operand
-inline constexpr int kLaneGroupPanels = 8;       // that a lane group decodes in a step
+inline constexpr int kMostLaneGroups = 16;              // of a block, but for few tokens
+inline constexpr int kPanelBytes = kLanes * 16;         // as an operand
+inline constexpr int kLaneGroupPanels = 8;              // that a lane group decodes in a step
+inline constexpr int kPanels = kTileRows / kPanelRows;  // of a tile's column of panels
 
 // The place of an element's byte in a panel that is an operand, repeated here for devices from format.h.
 ECMV_GPU_DEVICE int place_in_panel(int row, int col) {
@@ -25,13 +26,12 @@ ECMV_GPU_DEVICE int place_in_panel(int row, int col) {
 }
 
 // A matrix as a kernel sees it.
-struct Stream {
+struct TileStream {
   gpu::Pointer<const std::byte> tables, index, codes, raw;
-  uint32_t last_chunk;  // of 16 bytes of codes
   int64_t rows, cols;
   int tiles_across, steps;  // steps of 32 columns
   int tile_steps, tile_shift, tile_cols;
-  int prob_bits, table_bits;
+  int streams, table_bits;
   int table_bytes, copy_bits;  // of the table in shared memory, which has 2^copy_bits copies
   // In shared memory: each lane group's own part, and levels of the decode kernel; the table comes after them.
   int own_place, own_bytes, levels_place;
@@ -56,7 +56,7 @@ inline constexpr int kAheadSteps = 3;
 
 // Requests kBytes-byte panels of some steps into the L2 cache.
 template <int64_t kBytes>
-ECMV_GPU_DEVICE void prefetch_steps(gpu::Pointer<const std::byte> panels, const Stream& stream, const Strip& strip,
+ECMV_GPU_DEVICE void prefetch_steps(gpu::Pointer<const std::byte> panels, const TileStream& stream, const Strip& strip,
                                     int step, int steps) {
   if (step >= stream.steps || LaneGroup::lane() != 0) return;
   if (steps > stream.steps - step) steps = stream.steps - step;
@@ -64,7 +64,7 @@ ECMV_GPU_DEVICE void prefetch_steps(gpu::Pointer<const std::byte> panels, const 
 }
 
 // A lane's words of a column of panels; undefined for panels that do not exist.
-template <int kPanels, typename Words>
+template <typename Words>
 ECMV_GPU_DEVICE void load_panels(gpu::Pointer<const Words> words, int panels_down, Words (&out)[kPanels]) {
   if (panels_down == kPanels) {
     ECMV_GPU_UNROLL
@@ -83,21 +83,18 @@ struct Round {
   int across[kTiles], first[kTiles], after[kTiles];
 };
 
-// kPanels: panels of a tile's column of panels, 4 or 8.
-template <int kPanels>
 struct PackedTiles {
-  static constexpr int kTiles = 8 / kPanels, kSteps = 1;  // tiles of a lane group at once, steps that one call decodes
-  static constexpr int kSmallOperands = 3;                // up to which 64 registers do
-  static constexpr bool kIsForRegisters = true;           // hands out quads as matrix units take them
-  static constexpr int kMostLaneGroups = 16;              // of a block for few tokens
-  static constexpr int64_t kSharedBytes = 0;              // of a lane group
+  static constexpr int kTiles = 2, kSteps = 1;   // tiles of a lane group at once, steps that one call decodes
+  static constexpr int kSmallOperands = 3;       // up to which 64 registers do
+  static constexpr bool kIsForRegisters = true;  // hands out quads as matrix units take them
+  static constexpr int kMostLaneGroups = 16;     // of a block for few tokens
+  static constexpr int64_t kSharedBytes = 0;     // of a lane group
 
-  ECMV_GPU_DEVICE PackedTiles(const Stream& stream, const Strip& strip, int, gpu::SharedAddress)
+  ECMV_GPU_DEVICE PackedTiles(const TileStream& stream, const Strip& strip, int, gpu::SharedAddress)
       : stream_(stream), strip_(strip) {}
 
-  // Makes the table that the block shares, in two parts with a barrier between.
-  static ECMV_GPU_DEVICE void begin_table(const Stream&, gpu::SharedAddress) {}
-  static ECMV_GPU_DEVICE void finish_table(const Stream&, gpu::SharedAddress) {}
+  // Makes the table that the block shares; a barrier follows.
+  static ECMV_GPU_DEVICE void make_table(const TileStream&, gpu::SharedAddress) {}
   // The beginning of a round, in three parts: each requests what the next one needs. `anew`: nothing has been loaded
   // for the round's first step.
   ECMV_GPU_DEVICE void ask(const Round<kTiles>&) {}
@@ -142,12 +139,11 @@ struct PackedTiles {
  private:
   ECMV_GPU_DEVICE void load_words(int tile, int step, int zero) {
     if (step >= stream_.steps) return;
-    load_panels<kPanels>(
-        gpu::cast<const gpu::uint2>(stream_.codes) + (strip_.panel(step) * kLanes + (LaneGroup::lane() | zero)),
-        strip_.panels_down, ahead_[tile]);
+    load_panels(gpu::cast<const gpu::uint2>(stream_.codes) + (strip_.panel(step) * kLanes + (LaneGroup::lane() | zero)),
+                strip_.panels_down, ahead_[tile]);
   }
 
-  const Stream& stream_;
+  const TileStream& stream_;
   const Strip& strip_;
   gpu::uint2 ahead_[kTiles][kPanels] = {};
 };

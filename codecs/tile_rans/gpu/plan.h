@@ -11,45 +11,28 @@
 #include "codecs/compressed_matrix.h"
 #include "codecs/tile_rans/format.h"
 #include "codecs/tile_rans/gpu/huffman.h"
-#include "codecs/tile_rans/gpu/lanes.h"
 #include "codecs/tile_rans/gpu/products.h"
 #include "codecs/tile_rans/gpu/streams.h"
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 
 inline constexpr int64_t kReservedBytes = 1024;
-inline constexpr int kMostSplits = 8,
-                     kMostCopiedBits = 14;    // 64 KiB of rans_lanes' table and its copies, twice that without operands
+inline constexpr int kMostSplits = 8;
 inline constexpr int kMostHuffmanCopies = 4;  // as a power of two: 16; 32 are no faster, 8 are 2 % slower
 
 template <int kValue>
 using Constant = std::integral_constant<int, kValue>;
 
-// Calls f(a coder's type, panels of a tile's column); the results are of one type.
+// Calls f(the identity of a coder's type); the results are of one type.
 template <typename F>
 auto with_coder(const Layout& layout, F f) {
-  const auto with_panels = [&](auto panels) {
-    if (layout.coder == Coder::packed) return f(std::type_identity<PackedTiles<panels>>{}, panels);
-    if (layout.coder == Coder::rans_lanes && layout.symbol_cols == 2)
-      return f(std::type_identity<LaneTiles<panels, 2>>{}, panels);
-    if (layout.coder == Coder::rans_lanes) return f(std::type_identity<LaneTiles<panels, 4>>{}, panels);
-    if (layout.coder == Coder::huffman_lanes && layout.table_bits <= 10) {
-      if (layout.symbol_cols == 2) return f(std::type_identity<HuffmanTiles<panels, 2, 4>>{}, panels);
-      return f(std::type_identity<HuffmanTiles<panels, 4, 4>>{}, panels);
-    }
-    if (layout.coder == Coder::huffman_lanes && layout.symbol_cols == 2)
-      return f(std::type_identity<HuffmanTiles<panels, 2, 3>>{}, panels);
-    if (layout.coder == Coder::huffman_lanes) return f(std::type_identity<HuffmanTiles<panels, 4, 3>>{}, panels);
-    switch (layout.streams) {
-      case 4: return f(std::type_identity<StreamTiles<panels, 4>>{}, panels);
-      case 8: return f(std::type_identity<StreamTiles<panels, 8>>{}, panels);
-      case 16: return f(std::type_identity<StreamTiles<panels, 16>>{}, panels);
-      case 32: return f(std::type_identity<StreamTiles<panels, 32>>{}, panels);
-      default: return f(std::type_identity<StreamTiles<panels, 64>>{}, panels);
-    }
-  };
-  if (layout.tile_rows == 64) return with_panels(Constant<4>{});
-  return with_panels(Constant<8>{});
+  if (layout.coder == Coder::packed) return f(std::type_identity<PackedTiles>{});
+  if (layout.coder == Coder::rans && layout.streams > kLanes) return f(std::type_identity<StreamTiles<2>>{});
+  if (layout.coder == Coder::rans) return f(std::type_identity<StreamTiles<1>>{});
+  if (layout.table_bits <= 10 && layout.symbol_cols == 2) return f(std::type_identity<HuffmanTiles<2, 4>>{});
+  if (layout.table_bits <= 10) return f(std::type_identity<HuffmanTiles<4, 4>>{});
+  if (layout.symbol_cols == 2) return f(std::type_identity<HuffmanTiles<2, 3>>{});
+  return f(std::type_identity<HuffmanTiles<4, 3>>{});
 }
 
 // The form of a product's block.
@@ -61,15 +44,14 @@ struct FormPolicy : backends::Policy {
   Form form;
 };
 inline constexpr FormPolicy kPolicies[] = {
-    {{"panels16"}, {16, 1, false}},   {{"panels8_twice"}, {8, 2, false}},   {{"panels16_twice"}, {16, 2, false}},
-    {{"registers16"}, {16, 1, true}}, {{"registers8_twice"}, {8, 2, true}}, {{"registers16_twice"}, {16, 2, true}},
-    {{"registers32"}, {32, 1, true}},
+    {{"panels16"}, {16, 1, false}},       {{"panels16_twice"}, {16, 2, false}},   {{"registers16"}, {16, 1, true}},
+    {{"registers8_twice"}, {8, 2, true}}, {{"registers16_twice"}, {16, 2, true}}, {{"registers32"}, {32, 1, true}},
 };
 inline constexpr Form kPlainForm = kPolicies[0].form;  // of the decode kernel, and where another one has no room
 inline constexpr int64_t kSystemBytes = 1024;          // shared memory that every block needs besides its own
 
-// A block's lane groups and shared memory: operands or, without them, room for making the table; the lane groups' own
-// parts; levels; the table.
+// A block's lane groups and shared memory: operands, unless products are made in registers; the lane groups' own parts;
+// levels; the table.
 struct Plan {
   int lane_groups = 0;  // 0: there is no room
   int tiles = 0;        // of a lane group at once
@@ -91,7 +73,7 @@ struct Needs {
   int tiles = 0, most_lane_groups = 0;
 };
 inline Needs needs_of(const CompressedView& view, const Layout& layout, const Form& form) {
-  return with_coder(layout, [&](auto coder, auto) {
+  return with_coder(layout, [&](auto coder) {
     using Type = typename decltype(coder)::type;
     Needs needs;
     needs.tiles = Type::kTiles;
@@ -104,35 +86,21 @@ inline Needs needs_of(const CompressedView& view, const Layout& layout, const Fo
   });
 }
 
-inline bool has_table(const Layout& layout) {
-  return layout.coder == Coder::rans_lanes || layout.coder == Coder::huffman_lanes;
-}
-inline int entry_bits(const Layout& layout) {
-  return layout.coder == Coder::rans_lanes ? layout.prob_bits : layout.table_bits;
-}
-
-// The largest allowed number of copies of the table, as a power of two.
-inline int most_copy_bits(const Layout& layout, const Form& form) {
-  if (layout.coder == Coder::huffman_lanes) return kMostHuffmanCopies;
-  if (layout.coder == Coder::rans_lanes)
-    return (form.registers ? kMostCopiedBits + 1 : kMostCopiedBits) - layout.prob_bits;
-  return 0;
-}
-
+inline bool has_table(const Layout& layout) { return layout.coder == Coder::huffman_lanes; }
 // As many lane groups as fit, then as many copies of the table. Sums take the place of everything in the end.
 inline Plan plan_of(const CompressedView& view, const Layout& layout, const Form& form, int64_t block_bytes) {
   const int64_t room = (block_bytes + kSystemBytes) / form.blocks - kSystemBytes;
   const Needs needs = needs_of(view, layout, form);
-  const int most_copies = most_copy_bits(layout, form);
-  for (int lane_groups = std::min(form.lane_groups, needs.most_lane_groups);
-       lane_groups * kPanelRows >= layout.tile_rows; lane_groups /= 2)
+  const int most_copies = has_table(layout) ? kMostHuffmanCopies : 0;
+  for (int lane_groups = std::min(form.lane_groups, needs.most_lane_groups); lane_groups * kPanelRows >= kTileRows;
+       lane_groups /= 2)
     for (int bits = most_copies; bits >= 0; --bits) {
-      const int64_t table = has_table(layout) ? int64_t{4} << (entry_bits(layout) + bits) : 0,
-                    own_place = form.registers ? 4 * kLaneSymbols : lane_groups * kLaneGroupPanels * kPanelBytes;
+      const int64_t table = has_table(layout) ? int64_t{4} << (layout.table_bits + bits) : 0,
+                    own_place = form.registers ? 0 : lane_groups * kLaneGroupPanels * kPanelBytes;
       const int64_t levels_place = own_place + lane_groups * needs.own_bytes, before = levels_place + 4 * kLevels;
       // Shared memory begins up to kReservedBytes after a multiple of everything.
       const int64_t needed = has_table(layout) ? (kReservedBytes + before + table - 1) / table * table + table : before;
-      const int64_t sums = layout.tile_rows * (kMostOperands * kUnitColumns + 1) * 4, shared = std::max(needed, sums);
+      const int64_t sums = kTileRows * (kMostOperands * kUnitColumns + 1) * 4, shared = std::max(needed, sums);
       if (shared <= room)
         return {lane_groups,
                 needs.tiles,
@@ -147,13 +115,12 @@ inline Plan plan_of(const CompressedView& view, const Layout& layout, const Form
 }
 
 // The stream without the fields that a plan sets.
-inline Stream stream_of(const CompressedView& view, const Layout& layout) {
-  Stream stream{};
+inline TileStream stream_of(const CompressedView& view, const Layout& layout) {
+  TileStream stream{};
   stream.tables = view.sections[kTables].bytes.data();
   stream.index = view.sections[kIndex].bytes.data();
   stream.codes = view.sections[kCodes].bytes.data();
   stream.raw = view.sections[kRaw].bytes.data();
-  stream.last_chunk = static_cast<uint32_t>(view.sections[kCodes].bytes.size() / kCodesAlign - 1);
   stream.rows = layout.shape.rows;
   stream.cols = layout.shape.cols;
   stream.tiles_across = static_cast<int>(layout.tiles_across);
@@ -161,7 +128,7 @@ inline Stream stream_of(const CompressedView& view, const Layout& layout) {
   stream.tile_cols = static_cast<int>(layout.tile_cols);
   stream.tile_steps = static_cast<int>(layout.tile_cols / kPanelCols);
   while (1 << stream.tile_shift < stream.tile_steps) ++stream.tile_shift;
-  stream.prob_bits = layout.prob_bits;
+  stream.streams = layout.streams;
   stream.table_bits = layout.table_bits;
   if (layout.coder != Coder::huffman_lanes) return stream;
   stream.padded_steps = static_cast<int>(layout.padded_cols() / kPanelCols);
@@ -171,7 +138,7 @@ inline Stream stream_of(const CompressedView& view, const Layout& layout) {
   return stream;
 }
 
-inline Stream planned(Stream stream, const Plan& plan) {
+inline TileStream planned(TileStream stream, const Plan& plan) {
   stream.table_bytes = plan.table_bytes;
   stream.copy_bits = plan.copy_bits;
   stream.own_place = plan.own_place;

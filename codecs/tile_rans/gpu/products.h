@@ -46,7 +46,7 @@ struct Walk {
 };
 
 // The columns of one of a strip's `splits` parts.
-ECMV_GPU_DEVICE Walk walk_of(const Stream& stream, int splits, int split, int lane_group, int slots) {
+ECMV_GPU_DEVICE Walk walk_of(const TileStream& stream, int splits, int split, int lane_group, int slots) {
   return {stream.tiles_across * split / splits,
           stream.tiles_across * (split + 1) / splits,
           lane_group,
@@ -55,20 +55,20 @@ ECMV_GPU_DEVICE Walk walk_of(const Stream& stream, int splits, int split, int la
           stream.steps};
 }
 
-ECMV_GPU_DEVICE Strip strip_of(const Stream& stream, int64_t down, int panels) {
-  const int64_t rows = stream.rows - down * panels * kPanelRows;
-  return {down, rows < panels * kPanelRows ? static_cast<int>((rows + kPanelRows - 1) / kPanelRows) : panels,
-          down * panels * int64_t{stream.steps}};
+ECMV_GPU_DEVICE Strip strip_of(const TileStream& stream, int64_t down) {
+  const int64_t rows = stream.rows - down * kTileRows;
+  return {down, rows < kTileRows ? static_cast<int>((rows + kPanelRows - 1) / kPanelRows) : kPanels,
+          down * kPanels * int64_t{stream.steps}};
 }
 
 // The table lies at a multiple of its size.
-ECMV_GPU_DEVICE gpu::SharedAddress table_of(const Stream& stream) {
+ECMV_GPU_DEVICE gpu::SharedAddress table_of(const TileStream& stream) {
   const gpu::SharedAddress end(gpu::shared_memory() + (stream.levels_place + 4 * kLevels));
   return stream.table_bytes > 0 ? end.aligned(stream.table_bytes) : end;
 }
 
 // Stores a lane group's quads as operands for all.
-template <class Coder, int kPanels>
+template <class Coder>
 struct ToShared {
   gpu::Pointer<gpu::uint4> own;  // of this lane group's first tile
   ECMV_GPU_DEVICE void operator()(int tile, int panel, gpu::uint4 quads) const {
@@ -77,8 +77,8 @@ struct ToShared {
   ECMV_GPU_DEVICE gpu::Pointer<uint8_t> bytes() const { return gpu::cast<uint8_t>(own); }
 };
 
-template <class Coder, int kPanels>
-ECMV_GPU_DEVICE ToShared<Coder, kPanels> to_shared(int lane_group) {
+template <class Coder>
+ECMV_GPU_DEVICE ToShared<Coder> to_shared(int lane_group) {
   return {gpu::cast<gpu::uint4>(gpu::shared_memory()) + lane_group * kLaneGroupPanels * kLanes};
 }
 
@@ -86,13 +86,12 @@ ECMV_GPU_DEVICE ToShared<Coder, kPanels> to_shared(int lane_group) {
 template <int kOperands>
 struct StripSums {
   static constexpr int kStride = kOperands * kUnitColumns + 1, kTokens = kOperands * kUnitColumns / kDigits;
+  static constexpr int kRows = kTileRows;
   gpu::Pointer<int32_t> shared;
-  int rows;
 
-  ECMV_GPU_DEVICE explicit StripSums(int panels)
-      : shared(gpu::cast<int32_t>(gpu::shared_memory())), rows(panels * kPanelRows) {
+  ECMV_GPU_DEVICE StripSums() : shared(gpu::cast<int32_t>(gpu::shared_memory())) {
     gpu::sync_block();
-    for (int i = gpu::thread_index(); i < rows * kStride; i += gpu::block_size()) shared[i] = 0;
+    for (int i = gpu::thread_index(); i < kRows * kStride; i += gpu::block_size()) shared[i] = 0;
     gpu::sync_block();
   }
   // A lane group's sums of a panel's rows.
@@ -112,8 +111,8 @@ struct StripSums {
     gpu::sync_block();
     const int tokens = output.tokens.batch - first_token < kTokens ? output.tokens.batch - first_token : kTokens,
               columns = output.tokens.batch * kDigits;
-    for (int i = gpu::thread_index(); i < rows * tokens; i += gpu::block_size()) {
-      const int row = i % rows, token = i / rows;
+    for (int i = gpu::thread_index(); i < kRows * tokens; i += gpu::block_size()) {
+      const int row = i % kRows, token = i / kRows;
       if (first_row + row >= output.tokens.rows) continue;
       const gpu::Pointer<const int32_t> digits = shared + (row * kStride + token * kDigits);
       if (output.splits == 1) {
@@ -129,16 +128,14 @@ struct StripSums {
   }
 };
 
-// Makes a block's shared parts and begins its first round; the first barrier comes after it.
+// Makes a block's shared parts and begins its first round.
 template <class Coder>
-ECMV_GPU_DEVICE Round<Coder::kTiles> begin_block(Coder& coder, const Stream& stream, const Walk& walk) {
+ECMV_GPU_DEVICE Round<Coder::kTiles> begin_block(Coder& coder, const TileStream& stream, const Walk& walk) {
   const auto round = walk.round<Coder::kTiles>(walk.first);
   const bool has_tiles = round.across[0] < walk.end;
   if (has_tiles) coder.ask(round);
-  Coder::begin_table(stream, table_of(stream));
+  Coder::make_table(stream, table_of(stream));
   if (has_tiles) coder.load(round, true);
-  gpu::sync_block();
-  Coder::finish_table(stream, table_of(stream));
   if (has_tiles) coder.start();
   gpu::sync_block();
   return round;
@@ -169,9 +166,9 @@ constexpr int register_lane_groups() {
 
 // Y = W X, or the sums of a split of the columns. `halves` is 2 if the operands are too many for the registers of a
 // lane group, which then has half of them and twice the columns.
-template <class Coder, int kPanels, int kOperands>
+template <class Coder, int kOperands>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) void matmul_panels(
-    Stream stream, int lane_groups, int halves, gpu::Pointer<const gpu::uint2> digits, Output output) {
+    TileStream stream, int lane_groups, int halves, gpu::Pointer<const gpu::uint2> digits, Output output) {
   // Between two barriers a lane group decodes kLaneGroupPanels panels and multiplies as many: a row of panels in
   // kLaneGroupPanels columns.
   static_assert(Coder::kTiles * Coder::kSteps * kPanels == kLaneGroupPanels);
@@ -179,7 +176,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) v
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), rg = lane_group % kPanels,
             half = lane_group / kPanels % halves, part = lane_group / kPanels / halves;
   const int split = static_cast<int>(gpu::block_index() % output.splits);
-  const Strip strip = strip_of(stream, gpu::block_index() / output.splits, kPanels);
+  const Strip strip = strip_of(stream, gpu::block_index() / output.splits);
   const Walk walk = walk_of(stream, output.splits, split, lane_group, slots);
   Coder coder(stream, strip, stream.own_place + lane_group * stream.own_bytes, table_of(stream));
   gpu::let_next_begin();
@@ -192,7 +189,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) v
     ECMV_GPU_NO_UNROLL
     for (int step = 0; step < stream.tile_steps; step += Coder::kSteps) {
       if (round.across[0] < walk.end && round.first[0] + step < stream.steps)
-        coder.decode(round, step, to_shared<Coder, kPanels>(lane_group));
+        coder.decode(round, step, to_shared<Coder>(lane_group));
       // The columns of panels of this lane group's part, kSteps of each tile, up to the end of the walk or of the
       // matrix.
       const int columns = kLaneGroupPanels * halves, column = part * columns;
@@ -233,21 +230,21 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kMostThreads, (blocks_of<Coder, kOperands>())) v
     }
   }
   for (int i = 0; i < halves; ++i) {
-    const StripSums<kOperands> all(kPanels);
+    const StripSums<kOperands> all;
     if (half == i) all.add(rg, sums);
-    all.store(i * kOperands * kUnitColumns / kDigits, strip.down * kPanels * kPanelRows, split, output);
+    all.store(i * kOperands * kUnitColumns / kDigits, strip.down * kTileRows, split, output);
   }
 }
 
 // The same for few tokens: quads are multiplied in the registers where they were decoded.
-template <class Coder, int kPanels, int kOperands>
+template <class Coder, int kOperands>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(
     (register_lane_groups<Coder, kOperands>() * kLanes),
-    (blocks_of<Coder, kOperands>())) void matmul_registers(Stream stream, int lane_groups,
+    (blocks_of<Coder, kOperands>())) void matmul_registers(TileStream stream, int lane_groups,
                                                            gpu::Pointer<const gpu::uint2> digits, Output output) {
   const int slots = lane_groups * Coder::kTiles, lane_group = LaneGroup::uniform(LaneGroup::group()),
             split = static_cast<int>(gpu::block_index() % output.splits);
-  const Strip strip = strip_of(stream, gpu::block_index() / output.splits, kPanels);
+  const Strip strip = strip_of(stream, gpu::block_index() / output.splits);
   const Walk walk = walk_of(stream, output.splits, split, lane_group, slots);
   Coder coder(stream, strip, stream.own_place + lane_group * stream.own_bytes, table_of(stream));
   gpu::let_next_begin();
@@ -284,10 +281,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(
       });
     }
   }
-  const StripSums<kOperands> all(kPanels);
+  const StripSums<kOperands> all;
   ECMV_GPU_UNROLL
   for (int rg = 0; rg < kPanels; ++rg) all.add(rg, sums[rg]);
-  all.store(0, strip.down * kPanels * kPanelRows, split, output);
+  all.store(0, strip.down * kTileRows, split, output);
 }
 
 // Adds up the splits' sums.

@@ -1,5 +1,5 @@
-// Tiles of rans: interleaved bytes as in the design. Each lane group has a tile of 64 x 64 or 128 x 32 elements, and a
-// lane a stream; with 64 streams it has two, and with fewer than 32 the other lanes are idle. Bytes come from global
+// Tiles of rans: interleaved bytes as in the design. Each lane group has a tile of 64 x 64 elements, and a lane a
+// stream; with 64 streams it has two, and with fewer than 32 the other lanes are idle. Bytes come from global
 // memory as they are needed, through the first-level cache. Symbols go to shared memory one by one, to their places in
 // operands.
 #pragma once
@@ -8,23 +8,21 @@
 
 namespace ecmv::codecs::tile_rans::ECMV_GPU_NAMESPACE {
 
-template <int kPanels, int kStreams>
+// kStates: streams of a lane.
+template <int kStates>
 struct StreamTiles {
-  static constexpr int kTiles = 1, kSteps = 8 / kPanels, kSmallOperands = 6;
+  static constexpr int kTiles = 1, kSteps = kLaneGroupPanels / kPanels, kSmallOperands = 6;
   static constexpr bool kIsForRegisters = false;
   static constexpr int kMostLaneGroups = 16;
-  static constexpr int kLanesUsed = kStreams < kLanes ? kStreams : kLanes, kStates = kStreams / kLanesUsed;
   static constexpr int64_t kSharedBytes =
       kTileSlots / 2 + 4 * kLevels;  // symbols of slots, two a byte; frequency | first << 16
-  using StreamLanes = gpu::Lanes<kLanesUsed>;
 
-  ECMV_GPU_DEVICE StreamTiles(const Stream& stream, const Strip& strip, int own, gpu::SharedAddress)
+  ECMV_GPU_DEVICE StreamTiles(const TileStream& stream, const Strip& strip, int own, gpu::SharedAddress)
       : stream_(stream),
         strip_(strip),
         slots_(gpu::cast<uint8_t>(gpu::shared_memory() + own)),
         symbols_(gpu::cast<uint32_t>(gpu::shared_memory() + (own + static_cast<int>(kTileSlots / 2)))) {}
-  static ECMV_GPU_DEVICE void begin_table(const Stream&, gpu::SharedAddress) {}
-  static ECMV_GPU_DEVICE void finish_table(const Stream&, gpu::SharedAddress) {}
+  static ECMV_GPU_DEVICE void make_table(const TileStream&, gpu::SharedAddress) {}
   ECMV_GPU_DEVICE void ask(const Round<kTiles>&) {}
   ECMV_GPU_DEVICE void load(const Round<kTiles>& round, bool) { across_ = round.across[0]; }
 
@@ -59,30 +57,30 @@ struct StreamTiles {
   // The sink must store operands; bytes() is their place.
   template <typename Sink>
   ECMV_GPU_DEVICE void decode(const Round<kTiles>&, int, const Sink& sink) {
-    if (LaneGroup::lane() < kLanesUsed) decode_tile(sink.bytes());
+    decode_tile(sink.bytes());
     LaneGroup::sync();
   }
 
  private:
   ECMV_GPU_DEVICE void decode_tile(gpu::Pointer<uint8_t> out) {
+    const int lanes = stream_.streams / kStates, lane = LaneGroup::lane();
     uint32_t states[kStates];
     ECMV_GPU_UNROLL
     for (int i = 0; i < kStates; ++i) {
-      states[i] = 0;
+      states[i] = lane < lanes ? 0 : kByteLower;  // idle lanes need no bytes
       ECMV_GPU_UNROLL
-      for (int byte = 0; byte < 4; ++byte)
-        states[i] |= byte_at(next_ + 4 * (i * kLanesUsed + StreamLanes::lane()) + byte) << (8 * byte);
+      for (int byte = 0; byte < 4 && lane < lanes; ++byte)
+        states[i] |= byte_at(next_ + 4 * (i * lanes + lane) + byte) << (8 * byte);
     }
-    next_ += 4 * kStreams;
-    const int64_t strip_rows = stream_.rows - strip_.down * (kPanels * kPanelRows);
-    const int rows = strip_rows < kPanels * kPanelRows ? static_cast<int>(strip_rows) : kPanels * kPanelRows,
-              count = rows * cols_;
-    int row = StreamLanes::lane() / cols_, col = StreamLanes::lane() % cols_;
+    next_ += 4 * stream_.streams;
+    const int64_t strip_rows = stream_.rows - strip_.down * kTileRows;
+    const int count = (strip_rows < kTileRows ? static_cast<int>(strip_rows) : int{kTileRows}) * cols_;
+    int row = lane / cols_, col = lane % cols_;
     ECMV_GPU_NO_UNROLL
-    for (int begin = 0; begin < count; begin += kStreams) {
+    for (int begin = 0; begin < count; begin += stream_.streams) {
       ECMV_GPU_UNROLL
       for (int i = 0; i < kStates; ++i) {
-        const bool exists = begin + i * kLanesUsed + StreamLanes::lane() < count;
+        const bool exists = lane < lanes && begin + i * lanes + lane < count;
         uint32_t& x = states[i];
         const uint32_t at = x & (kTileSlots - 1), symbol = uint32_t{slots_[at / 2]} >> (at % 2 * 4) & 15,
                        entry = symbols_[symbol];
@@ -90,14 +88,14 @@ struct StreamTiles {
           out[place(row, col)] = static_cast<uint8_t>(symbol);
           x = (entry & 0xFFFF) * (x >> kTileProbBits) + at - (entry >> 16);
         }
-        const auto once = StreamLanes::ballot(x < kByteLower), twice = StreamLanes::ballot(x < kByteLower >> 8);
-        const int64_t byte = next_ + StreamLanes::count_before(once) + StreamLanes::count_before(twice);
+        const auto once = LaneGroup::ballot(x < kByteLower), twice = LaneGroup::ballot(x < kByteLower >> 8);
+        const int64_t byte = next_ + LaneGroup::count_before(once) + LaneGroup::count_before(twice);
         if (x < kByteLower >> 8)
           x = x << 16 | byte_at(byte) << 8 | byte_at(byte + 1);
         else if (x < kByteLower)
           x = x << 8 | byte_at(byte);
         next_ += gpu::popcount(once) + gpu::popcount(twice);
-        for (col += kLanesUsed; col >= cols_; col -= cols_) ++row;
+        for (col += lanes; col >= cols_; col -= cols_) ++row;
       }
     }
   }
@@ -110,7 +108,7 @@ struct StreamTiles {
            place_in_panel(row % kPanelRows, col % kPanelCols);
   }
 
-  const Stream& stream_;
+  const TileStream& stream_;
   const Strip& strip_;
   gpu::Pointer<uint8_t> slots_;
   gpu::Pointer<uint32_t> symbols_;

@@ -17,22 +17,24 @@ namespace gpu = backends::ECMV_GPU_NAMESPACE;
 // A step: panels side by side, with 16 bytes of a lane for two of them.
 inline constexpr int kStepPanels = 4, kLanePanelBytes = kPackedPanelBytes / kLanes;
 
-// Panels of 16 rows lie strip by strip (tile_rows rows), in a strip column after column.
-template <typename Elements, int kRowTiles>
-struct PanelRows {
+struct PanelElements;
+
+// Panels of 16 rows lie strip by strip (kTileRows rows), in a strip column after column.
+template <int kRowTiles>
+struct PackedPanelRows {
   gpu::Pointer<const std::byte>
       next[kRowTiles];        // of this lane, of the step's first panel; rows that do not exist: the last
   int step_bytes[kRowTiles];  // from one panel to the one beside it
   int cols_left;
 
-  ECMV_GPU_DEVICE PanelRows(const Elements& elements, const gpu::RowsPlace& place) : cols_left(place.cols_left) {
-    const int strip_panels = elements.tile_rows / kPanelRows;
+  ECMV_GPU_DEVICE PackedPanelRows(const PanelElements&, const gpu::RowsPlace& place) : cols_left(place.cols_left) {
+    constexpr int kStripPanels = kTileRows / kPanelRows;
     const int64_t last = place.last / kPanelRows;
     ECMV_GPU_UNROLL
     for (int r = 0; r < kRowTiles; ++r) {
-      const int64_t own = place.first / kPanelRows + r, panel = own < last ? own : last, strip = panel / strip_panels,
-                    strip_first = strip * strip_panels, down = last + 1 - strip_first;
-      step_bytes[r] = static_cast<int>(down < strip_panels ? down : strip_panels) * static_cast<int>(kPackedPanelBytes);
+      const int64_t own = place.first / kPanelRows + r, panel = own < last ? own : last, strip = panel / kStripPanels,
+                    strip_first = strip * kStripPanels, down = last + 1 - strip_first;
+      step_bytes[r] = static_cast<int>(down < kStripPanels ? down : kStripPanels) * static_cast<int>(kPackedPanelBytes);
       next[r] =
           place.w + (strip_first * kPanelRows * place.row_bytes + (panel - strip_first) * kPackedPanelBytes +
                      int64_t{place.step} * kStepPanels * step_bytes[r] + gpu::Lanes<kLanes>::lane() * kLanePanelBytes);
@@ -57,9 +59,8 @@ struct PanelElements {
   static constexpr int kLoads = 1, kStrips = kStepPanels, kCols = kPanelCols / 4, kWholeCols = 1, kTokenRun = 4;
   static constexpr bool kFinishes = true, kScaled = false;
   template <int kRowTiles>
-  using Rows = PanelRows<PanelElements, kRowTiles>;
+  using Rows = PackedPanelRows<kRowTiles>;
 
-  int tile_rows;
   uint32_t exponents, to_element;
   float scale;
 

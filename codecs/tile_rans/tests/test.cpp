@@ -30,10 +30,8 @@ using datasets::ElementType;
 TEST_CASE(
     "tile_rans multiplies batches of tokens within float32's bound on every instruction set, from any tile row on") {
   std::vector<Settings> some;
-  for (const char* coder : {"rans", "rans_lanes", "huffman_lanes", "packed"})
-    for (const char* tile : {"64x64", "128x32"}) some.push_back(settings_of({{"coder", coder}, {"tile", tile}}));
-  for (const char* coder : {"rans_lanes", "huffman_lanes"})
-    some.push_back(settings_of({{"coder", coder}, {"tile", "64x512"}, {"symbol_cols", "2"}}));
+  for (const char* coder : {"rans", "huffman_lanes", "packed"}) some.push_back(settings_of({{"coder", coder}}));
+  some.push_back(settings_of({{"coder", "huffman_lanes"}, {"tile", "64x512"}, {"symbol_cols", "2"}}));
   for (const Settings& settings : some)
     for (const datasets::Matrix& matrix : {gaussian16({130, 97}), tests::bf16_matrix({70, 600}), gaussian16({1, 1}),
                                            gaussian16({3, 0}), gaussian16({0, 3})}) {
@@ -97,7 +95,7 @@ TEST_CASE("tile_rans keeps floats within half a step of levels that are numbers 
         INFO(datasets::element_type_name(type) << " " << scale << " " << offset);
         const Levels levels = fit_levels(matrix.view());
         CHECK(static_cast<double>(levels.zero_point) == static_cast<double>(levels.first) * levels.scale);
-        for (const char* coder : {"rans", "rans_lanes", "huffman_lanes", "packed"}) {
+        for (const char* coder : {"rans", "huffman_lanes", "packed"}) {
           const Settings settings = settings_of({{"coder", coder}});
           const CompressedMatrix compressed = encode_matrix(entry(), matrix.view(), settings);
           const ErrorBound bound = entry().codec->error_bound(matrix.view(), settings);
@@ -171,7 +169,8 @@ TEST_CASE("an entry of huffman_lanes says columns and length whatever they are")
         const uint32_t entry = huffman_entry(cols, symbol, length);
         REQUIRE(length_of_entry(cols, entry) == length);
         REQUIRE(symbol_of_entry(cols, entry) == symbol);
-        if (cols == 4) REQUIRE((entry & 0x0C0C0C0Cu) == high_bytes(lane_entry(4, symbol, 0, 0) & 0xFFFF));
+        for (int col = 0; cols == 4 && col < 4; ++col)
+          REQUIRE((entry >> (8 * col) & 0xC) == (symbol >> (2 * col) & 3) << 2);
         if (cols == 4) REQUIRE((entry & 0xF0F0F0F0u) == 0);
       }
 }
@@ -197,24 +196,6 @@ TEST_CASE("huffman_lanes stores these exact bytes") {
   for (size_t i = 0; i < 256; ++i) REQUIRE(word(kRaw, i) == 0);
 }
 
-TEST_CASE("frequencies of rans_lanes have room in a byte and keep their sum") {
-  for (const int bits : {10, 11, 12})
-    for (const int used : {1, 2, 4, 5, 60, 256}) {
-      std::vector<uint64_t> counts(kLaneSymbols);
-      for (int s = 0; s < used; ++s)
-        counts[static_cast<size_t>(s) * 255 / std::max(1, used - 1)] =
-            s == 0 ? 1'000'000 : 1 + static_cast<uint64_t>(s);
-      const std::vector<uint32_t> frequency = lane_frequencies(counts, bits);
-      uint32_t sum = 0;
-      for (size_t s = 0; s < counts.size(); ++s) {
-        sum += frequency[s];
-        CHECK(frequency[s] <= kMostFrequency);
-        CHECK((counts[s] == 0 || frequency[s] > 0));
-      }
-      CHECK(sum == 1u << bits);
-    }
-}
-
 TEST_CASE("tile_rans is as small as its notes say") {
   const datasets::Matrix matrix = gaussian16({512, 2048});
   const auto bits = [&](const std::map<std::string, std::string>& given) {
@@ -225,8 +206,6 @@ TEST_CASE("tile_rans is as small as its notes say") {
   CHECK(std::fabs(entropy - 3.06) < 0.02);
   CHECK(bits({{"coder", "packed"}}) < 4.001);
   CHECK(bits({{"coder", "rans"}, {"streams", "4"}}) < entropy + 0.15);
-  CHECK(bits({{"coder", "rans_lanes"}, {"symbol_cols", "2"}, {"tile", "64x512"}}) < entropy + 0.1);
-  CHECK(bits({{"coder", "rans_lanes"}, {"symbol_cols", "4"}, {"tile", "64x512"}}) < entropy + 0.3);
   CHECK(bits({{"coder", "huffman_lanes"}, {"symbol_cols", "2"}, {"tile", "64x512"}, {"table_bits", "11"}}) <
         entropy + 0.14);
   CHECK(bits({{"coder", "huffman_lanes"}, {"symbol_cols", "4"}, {"tile", "64x256"}}) < entropy + 0.4);
@@ -352,8 +331,8 @@ TEST_CASE(
   for (const int batch : {1, 4, 40}) {
     std::vector<Settings> some;
     for (const Settings& settings : all_settings())
-      if (batch == 1 || (settings.integer("prob_bits") == 11 && settings.integer("table_bits") != 9 &&
-                         settings.text("tile").substr(0, 4) != "64x2" && settings.text("tile").substr(0, 4) != "64x5"))
+      if (batch == 1 || (settings.integer("table_bits") != 9 && settings.text("tile").substr(0, 4) != "64x2" &&
+                         settings.text("tile").substr(0, 4) != "64x5"))
         some.push_back(settings);
     std::optional<std::vector<float>> first;
     const int ran = check_gpu_products(matrix, some, batch, [&](const std::vector<float>& got) {
@@ -374,8 +353,7 @@ TEST_CASE("products of packed tiles with tokens of bf16 keep the bound in tiles 
   }));
   matrices.push_back(
       tests::make_matrix("far", {40, 300}, [](int64_t i) { return 112 + static_cast<int>(i * 7 % 16); }));
-  std::vector<Settings> some;
-  for (const char* tile : {"64x64", "128x32"}) some.push_back(settings_of({{"coder", "packed"}, {"tile", tile}}));
+  const std::vector<Settings> some = {settings_of({{"coder", "packed"}})};
   int ran = 0;
   for (const datasets::Matrix& matrix : matrices)
     for (const int batch : {1, 9, 33})

@@ -188,7 +188,7 @@ METRICS = {
                                      role_bits("index")),
     "scale_bits_per_element": Metric("scale bits/element", "bit", "lower", "8 * scale bytes / elements",
                                      role_bits("scale")),
-    "padding_bits_per_element": Metric("of which padding", "bit", "lower", "padding bits / elements",
+    "padding_bits_per_element": Metric("included padding", "bit", "lower", "padding bits / elements",
                                        lambda r, c: bits(r, number(r, "size", "padding_bits", 0) / 8)),
     "entropy_bits_per_element": Metric("entropy", "bit", "–", "-sum p log2 p of the elements' histogram",
                                        lambda r, c: number(r, "size", "entropy_bits_per_element")),

@@ -176,7 +176,7 @@ TEST_CASE("the int8 chain takes one scale a tensor and refuses others") {
   REQUIRE(records.size() == 2);
   CHECK(records[0].status == Status::ok);
   CHECK(records[1].status == Status::refused);
-  CHECK_THAT(records[1].reason, ContainsSubstring("rows or groups have scales of their own"));
+  CHECK_THAT(records[1].reason, ContainsSubstring("the rows or groups of these have scales"));
 }
 
 TEST_CASE("records of quantised data have their distance from the floats, others have none") {

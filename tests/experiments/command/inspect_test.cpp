@@ -137,7 +137,7 @@ TEST_CASE(
   CHECK(inspected(ecmv, "double.safetensors")["run"] == "");
   REQUIRE(ecmv({"inspect", "double.safetensors"}) == 0);
   CHECK_THAT(ecmv.out,
-             ContainsSubstring("Nothing of it runs.") && ContainsSubstring("the parameter \"tensors\" can ask"));
+             ContainsSubstring("No layer can run.") && ContainsSubstring("the parameter \"tensors\" can ask"));
   // 2000 as a varint has two bytes, as the int16 that it is too, and 1 has one.
   write(ecmv, "varints.onnx",
         onnx_model(onnx_initializer(onnx_tensor("w", {1, 2}, 5, proto_bytes(5, "\xD0\x0F\x01")))));

@@ -43,7 +43,8 @@ TEST_CASE("a closed stdout is not mistaken for the record file") {
   if (lacks_baseline()) SKIP("this build lacks the codec");
   Shell ecmv;
   CHECK(ecmv("run " + kSmall + " -o r.jsonl >&-") == 2);
-  CHECK_THAT(ecmv.command.err, ContainsSubstring("written to stdout") && ContainsSubstring("ok; records in r.jsonl"));
+  CHECK_THAT(ecmv.command.err,
+             ContainsSubstring("stdout is full or closed") && ContainsSubstring("ok; records in r.jsonl"));
   const auto records = read_records(ecmv.path("r.jsonl"));
   CHECK(records.cases.size() == 1);
   CHECK(records.notes.empty());
@@ -58,7 +59,7 @@ TEST_CASE("a full stdout, or a full file, is no success") {
                             "run --codec raw_int8 --d 64 --print-config >/dev/full", "doctor --json >/dev/full"}) {
     INFO(words);
     CHECK(ecmv(words) == 2);
-    CHECK_THAT(ecmv.command.err, ContainsSubstring("has not arrived there completely"));
+    CHECK_THAT(ecmv.command.err, ContainsSubstring("stdout is full or closed"));
   }
   CHECK(ecmv("run " + kSmall + " -o r.jsonl --csv /dev/full") == 2);
   CHECK_THAT(ecmv.command.err, ContainsSubstring("The file /dev/full cannot be written."));
@@ -146,7 +147,7 @@ TEST_CASE("records go to stdout or into a pipe, and nothing else goes there") {
   CHECK(ecmv("run " + kSmall + " -o - --resume") == 2);
   CHECK_THAT(ecmv.command.err, ContainsSubstring("nothing in it to resume"));
   CHECK(ecmv("run " + kSmall + " -o - --csv t.csv") == 2);
-  CHECK_THAT(ecmv.command.err, ContainsSubstring("Tables are made of the record file"));
+  CHECK_THAT(ecmv.command.err, ContainsSubstring("Tables need a record file"));
 }
 
 TEST_CASE("a broken line of a record file costs that line, with its number") {

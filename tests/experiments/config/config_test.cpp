@@ -26,6 +26,7 @@ std::span<const codecs::CodecEntry> test_codecs() {
     codec.settings = {
         {.name = "lanes", .unit = "", .help = "h", .default_value = int64_t{4}, .min = 1, .max = 64},
         {.name = "mode", .unit = "", .help = "h", .default_value = std::string("slow"), .choices = {"slow", "fast"}}};
+    codec.former_settings = {{"layout", "rows", "Its layout 'tiles' was removed: 'plain' is faster."}};
     return codec;
   }();
   static const std::vector<backends::Kernel> kernels = {tests::make_kernel<tests::decode>(),
@@ -216,6 +217,17 @@ TEST_CASE("blocks append, equal cases run once, cases of one dataset stand toget
   REQUIRE(experiment.cases.size() == 3);
   CHECK(experiment.cases[0].data == experiment.cases[1].data);
   CHECK(experiment.cases[1].codec.id == "tuned");
+}
+
+TEST_CASE("settings that a codec had are read with the value that is left, and refused with the reason otherwise") {
+  const auto block = [](const std::string& settings) {
+    return with_block(kData + "    codecs: [{tuned: {" + settings + "}}]\n    kernels: {backend: scalar}\n");
+  };
+  const Experiment experiment = parse(block("layout: rows, lanes: 8"));
+  REQUIRE_FALSE(experiment.cases.empty());
+  for (const Case& one : experiment.cases) CHECK(one.codec.settings.values().size() == 2);
+  CHECK_THAT(error_of(block("layout: [rows, tiles], lanes: 8")),
+             ContainsSubstring("Codec 'tuned': Its layout 'tiles' was removed: 'plain' is faster."));
 }
 
 TEST_CASE("all_settings gives every codec with each setting at its ends and choices") {

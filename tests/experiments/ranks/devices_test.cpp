@@ -263,7 +263,7 @@ TEST_CASE("a device whose process dies ends the run on all, with a sentence, and
   CHECK(run.cases() == 1);
   // The remaining cases run, except the one in which the run died.
   CHECK(run.command(run.arguments) == 5);
-  CHECK_THAT(run.command.err, ContainsSubstring("The run before ended while this case ran"));
+  CHECK_THAT(run.command.err, ContainsSubstring("The previous run ended during this case"));
   CHECK(run.cases() == 2);
 }
 

@@ -134,7 +134,7 @@ TEST_CASE("what cannot be split in pairs is refused with the reason") {
   KernelSpec vectors = shared_by(2);
   vectors.task = Task::matvec;
   CHECK_THAT(refusal(square, vectors), ContainsSubstring("requantised from whole sums"));
-  CHECK_THAT(refusal({square[0]}, shared_by(2)), ContainsSubstring("A layer alone"));
+  CHECK_THAT(refusal({square[0]}, shared_by(2)), ContainsSubstring("A single layer"));
   CHECK_THAT(refusal(square, shared_by(3)), ContainsSubstring("128 columns of a layer are too few for 3 ranks"));
   CHECK(refusal(square, shared_by(2)).empty());
   CHECK_THAT(refusal({layer("a", {100, 128}), layer("b", {100, 128})}, shared_by(2)),

@@ -120,10 +120,6 @@ void run_odd_tiles(Devices devices) {
 
 }  // namespace
 
-TEST_CASE("matmul kernels keep the bound with tiles of any number of segments") {
-  run_odd_tiles(devices(Place::cpu, 1));
-}
-
 TEST_CASE("matmul kernels keep the bound with tiles of any number of segments, in the emulator", "[emulator]") {
   run_odd_tiles(devices_or_skip(Place::emulator));
 }

@@ -54,7 +54,6 @@ const std::vector<std::string> kNotCovered = {
     "codecs/deflate/README.md: Results (table)",
     "codecs/fpc/README.md: Results (table)",
     "codecs/mpc/README.md: Results (table)",
-    "codecs/raw_fp32/README.md: Results (table)",
     "codecs/sc2/README.md: Results (table)",
     "codecs/zstd/README.md: Results (table)",
 };

@@ -124,7 +124,7 @@ TEST_CASE("a lossy codec stands below every lossless one, however small or fast 
 TEST_CASE("the answer prefers weights that were not quantised, and otherwise says how near they are") {
   RecordSet records = quantised();
   CHECK_THAT(answer(records, Contexts(records, "plain")).sentence,
-             ContainsSubstring("dB of signal to noise from the weights") && ContainsSubstring("quantise=absmax"));
+             ContainsSubstring("dB SNR") && ContainsSubstring("quantise=absmax"));
   records.cases.push_back(record_of("plain", "", 16, kUnknown, 2e-3));
   records.cases.push_back(record_of("coder", "", 11, kUnknown, 3e-3));
   CHECK_THAT(answer(records, Contexts(records, "plain")).sentence,

@@ -114,23 +114,6 @@ TEST_CASE("weak scaling: one device beside several with as many elements each") 
   CHECK_THAT(number(table, 1, "elements_of_each"), WithinRel(1e7, 1e-12));
 }
 
-TEST_CASE("the model of more devices goes through what one and two devices took") {
-  RecordSet all = records();
-  all.cases.back().ranks.product_samples_s = {3.1e-4, 3.1e-4, 3.1e-4};
-  const Table table = scaling_model_table(all, Contexts(all, "plain"));
-  REQUIRE(table.rows.size() == 3);
-  std::map<std::string, size_t> row;
-  for (size_t i = 0; i < table.rows.size(); ++i) row[text(table, i, "codec") + " " + text(table, i, "ranks")] = i;
-  // By stores: 800 us on one; two take 200 us for the product, less than half, and 400 with the exchange.
-  CHECK_THAT(number(table, row.at("plain peer"), "us_of_4"), WithinRel((400.0 / 4 + 200) * 1e-6, 1e-9));
-  // By a library 250 and 500 us; three steps instead of one.
-  CHECK_THAT(number(table, row.at("plain library"), "us_of_4"), WithinRel((500.0 / 4 + 3 * 250) * 1e-6, 1e-9));
-  // 600 us on one, 310 and 320 on two: 20 us stay, 580 are shared, 10 are the exchange.
-  CHECK_THAT(number(table, row.at("coder peer"), "us_of_4"), WithinRel((580.0 / 4 + 20 + 10) * 1e-6, 1e-9));
-  CHECK_THAT(number(table, row.at("coder peer"), "over_one_of_8"), WithinRel(600 / (580.0 / 8 + 30), 1e-9));
-  CHECK_THAT(number(table, row.at("coder peer"), "vs_raw_of_8"), WithinRel((400.0 / 8 + 200) / (580.0 / 8 + 30), 1e-9));
-}
-
 TEST_CASE("what is shared in pairs has names and rows of its own") {
   CaseRecord pairs = record("plain", 1000, 2, "peer", 3e-4);
   pairs.ranks.split = "pairs";
@@ -162,8 +145,6 @@ TEST_CASE("what is shared in pairs has names and rows of its own") {
   CHECK_THAT(number(table, row.at("plain 2 devices by peer, in pairs 300.0"), "speedup_over_one"),
              WithinRel(8 / 3.0, 1e-12));
   CHECK_THAT(number(table, row.at("plain 2 devices by peer 400.0"), "speedup_over_one"), WithinRel(2.0, 1e-12));
-  const Table model = scaling_model_table(all, Contexts(all, "plain"));
-  CHECK(model.rows.size() == 4);
 }
 
 TEST_CASE("without ranks there are no tables of scaling") {
@@ -171,5 +152,4 @@ TEST_CASE("without ranks there are no tables of scaling") {
   all.cases = {record("plain", 1000, 1, "", 8e-4), record("coder", 1000, 1, "", 6e-4)};
   CHECK(strong_scaling_table(all, Contexts(all, "plain")).rows.empty());
   CHECK(weak_scaling_table(all).rows.empty());
-  CHECK(scaling_model_table(all, Contexts(all, "plain")).rows.empty());
 }

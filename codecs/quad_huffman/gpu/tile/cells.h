@@ -28,14 +28,14 @@ ECMV_GPU_DEVICE uint32_t exponent_quads(uint32_t stored) {
 
 template <int kSymbolCols, int kForm>
 struct Cells {
-  static constexpr int kCellBits = cell_bits(kForm), kShift = entry_shift(kSymbolCols, kForm);
+  static constexpr int kCellBits = cell_bits(kForm), kShift = entry_shift(kForm);
   static constexpr bool kFolds = is_folded(kForm), kPacked = has_packed_entries(kSymbolCols, kForm),
                         kNibbles = has_nibble_entries(kSymbolCols, kForm),
                         kEights = has_exponent_eights(kSymbolCols, kForm),
                         kExponentQuads = has_exponent_quads(kSymbolCols, kForm),
                         kSummed = has_summed_lengths(kSymbolCols, kForm) || kExponentQuads;
   static constexpr uint32_t kLengthWeights = length_weights(kSymbolCols);
-  static constexpr Planes kPlanes = planes_of(is_float(kForm) ? kCellBits : raw_bits_of(kForm), kFolds);
+  static constexpr Planes kPlanes = planes_of(kForm);
   // Bytes of exponents e - lowest times this are bits 7 and higher of a half; the bits below are arbitrary.
   static constexpr uint32_t kExponentUnit = kExponentQuads ? 16 : 128;
   // Says whether bytes are twice w - lowest.
@@ -46,7 +46,6 @@ struct Cells {
 
   // `used` bits of a window plus the entry's bits, in the form that past_used() and bits_of() take.
   ECMV_GPU_DEVICE static uint32_t add_length(uint32_t entry, uint32_t used) {
-    if constexpr (kSymbolCols == 2) return used + (entry >> 16);
     if constexpr (kPacked) return used + (entry >> 28);
     return static_cast<uint32_t>(gpu::dot4_unsigned_signed(kSummed ? entry : entry & 0x01010101u,
                                                            static_cast<int32_t>(kSummed ? kLengthWeights : 0x08040201u),
@@ -59,14 +58,9 @@ struct Cells {
   }
   ECMV_GPU_DEVICE static uint32_t bits_of(uint32_t used) { return kSummed ? used & kSummedLengthMask : used; }
 
-  // The entries of two symbols of a quad as one word.
-  ECMV_GPU_DEVICE static uint32_t pair(uint32_t before, uint32_t entry) {
-    return gpu::byte_permute(before, entry, 0x5410);
-  }
-
   // The bytes of quad kQuad of a symbol. word(j) is word j of a group of 32 columns, and the quad is number `quad` of
-  // the group, a constant once the loops around are unrolled. raw_planes.h, nibble_word() and nibble_shift(), says
-  // where raw bits of nibbles are.
+  // the group, a constant once the loops around are unrolled. raw_planes.h says where raw
+  // bits of nibbles are.
   template <int kQuad, typename Word>
   ECMV_GPU_DEVICE static uint32_t join(Word word, int quad, uint32_t entry) {
     if constexpr (kEights) {
@@ -93,27 +87,15 @@ struct Cells {
     }
   }
 
-  // The same as two words of two halves each: w - lowest of contiguous cells, 2 (w - lowest) + 1 of folded ones, as
-  // sign (the highest bit) and magnitude (the lowest eight).
-  template <int kQuad, typename Word>
+  // Folded cells of symbols of four as two words of two halves each: 2 (w - lowest) + 1 as sign (the highest bit) and
+  // magnitude (the lowest eight).
+  template <typename Word>
   ECMV_GPU_DEVICE static void integers(Word word, int quad, uint32_t entry, uint32_t& first, uint32_t& second) {
-    if constexpr (kFolds) {
-      const uint32_t high = high_of<kQuad>(entry), signs = sign_bits(word, quad) & 0x80808080u;
-      uint32_t odd;
-      if constexpr (kDoubled) {
-        odd = high | 0x01010101u;
-      } else {
-        uint32_t magnitude = gpu::select_bits(low_bits(kCellBits), raw(word, quad), high);
-        if constexpr (kPacked) magnitude &= low_bits(kCellBits + 2);
-        odd = magnitude * 2 + 0x01010101u;
-      }
-      first = gpu::byte_permute(odd, signs, 0x5140);
-      second = gpu::byte_permute(odd, signs, 0x7362);
-    } else {
-      const uint32_t bytes = offsets(join<kQuad>(word, quad, entry), quad);
-      first = gpu::byte_permute(bytes, 0, 0x4140);
-      second = gpu::byte_permute(bytes, 0, 0x4342);
-    }
+    static_assert(kFolds && !kPacked && !kDoubled);
+    const uint32_t signs = sign_bits(word, quad) & 0x80808080u,
+                   odd = gpu::select_bits(low_bits(kCellBits), raw(word, quad), entry) * 2 + 0x01010101u;
+    first = gpu::byte_permute(odd, signs, 0x5140);
+    second = gpu::byte_permute(odd, signs, 0x7362);
   }
 
   // Adds the products of four bytes with x to `sum`. There are two sums; sum_of() says which one a quad has.

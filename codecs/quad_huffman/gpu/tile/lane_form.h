@@ -28,12 +28,9 @@ struct LaneForm {
 // For products that are not lean. Raw bits of floats are in the L2 already, and loading them early gained nothing.
 template <int kForm>
 inline constexpr LaneForm kEarlyForm{.early = gpu::kMovesLoads && !is_float(kForm)};
-// For lean kernels whose lane groups multiply alone. 32 lane groups have 64 registers each, too few for two batches of
-// floats.
-template <int kForm, int kMostThreads>
-inline constexpr LaneForm kLeanForm{.lean = true,
-                                    .prefetches = false,
-                                    .early = gpu::kMovesLoads,
-                                    .halves = is_float(kForm) && kMostThreads >= 32 * kLanes};
+// For lean kernels with 32 lane groups, which have 64 registers each, too few for two batches of floats.
+template <int kForm>
+inline constexpr LaneForm kLeanForm{
+    .lean = true, .prefetches = false, .early = gpu::kMovesLoads, .halves = is_float(kForm)};
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

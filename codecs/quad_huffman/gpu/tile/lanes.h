@@ -20,14 +20,6 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-// A tile in work.
-template <int kBatchWords>
-struct TileState {
-  gpu::Pointer<const std::byte> raw;  // the segment in work
-  uint32_t words[2][kBatchWords == 0 ? 1 : kBatchWords];
-  uint32_t position;  // in bits; of shifted windows less the shift
-};
-
 template <int kSymbolCols, int kForm, int kSymbolsOfWindow, LaneForm kLanesForm = LaneForm{}>
 class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesForm.placed> {
  public:
@@ -64,9 +56,9 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     int blocks[kAhead];  // read before more loads begin, which would be waited for as well
     for (int s = 0; s < kAhead; ++s) blocks[s] = blocks_of(s);
     ring_.begin(lines, streams.codes + static_cast<int64_t>(index.x) * kUnitBytes);
-    tile_.raw = streams.raw + ((group * streams.row_segments + static_cast<int64_t>(column) * streams.tile_segments) *
-                               kSegmentRawBytes);
-    tile_.position = static_cast<uint32_t>(kRingBits - ring_bits());
+    raw_ = streams.raw +
+           ((group * streams.row_segments + static_cast<int64_t>(column) * streams.tile_segments) * kSegmentRawBytes);
+    position_ = static_cast<uint32_t>(kRingBits - ring_bits());
     Patches::load_first_patches();
     if constexpr (!kRawLater)
       begin_raw();
@@ -172,8 +164,8 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     if constexpr (kRawBits == 0) return;
     const int batch = step / kLoadsOfBatch;
     const uint32_t lane = (in_use & hidden_.zero) | static_cast<uint32_t>(LaneGroup::lane() * of_lane);
-    const gpu::Pointer<const std::byte> from = tile_.raw + further;
-    uint32_t* words = tile_.words[batch % 2];
+    const gpu::Pointer<const std::byte> from = raw_ + further;
+    uint32_t* words = words_[batch % 2];
     ECMV_GPU_UNROLL
     for (int i = first_word(step % kLoadsOfBatch); i < first_word(step % kLoadsOfBatch + 1); i += kUnitWords) {
       const gpu::Pointer<const std::byte> unit = from + lane + (batch * kBatchWords + i) * kLineBytes;
@@ -204,7 +196,7 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
   // Starts to bring batches, counted from the first one of the segment in work.
   ECMV_GPU_DEVICE void prefetch_raw(int batch, int count) const {
     if (LaneGroup::lane() != 0) return;
-    gpu::prefetch_l2(tile_.raw + batch * kBatchWords * kLineBytes, count * kBatchWords * kLineBytes);
+    gpu::prefetch_l2(raw_ + batch * kBatchWords * kLineBytes, count * kBatchWords * kLineBytes);
   }
 
   // Blocks of lines that segment s needs; 0 beyond the last one.
@@ -215,12 +207,11 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     // had left the ring.
     if constexpr (kExactLengths) {
       const int behind = 32 * ring_.reach() - ring_bits();
-      tile_.position =
-          static_cast<uint32_t>(behind) + ((tile_.position - static_cast<uint32_t>(behind)) & kExactLengthMask);
+      position_ = static_cast<uint32_t>(behind) + ((position_ - static_cast<uint32_t>(behind)) & kExactLengthMask);
     }
     ring_.fetch(blocks, later);
     const int least = 32 * ring_.reach() - ring_bits();
-    if (static_cast<int>(tile_.position) < least) tile_.position = static_cast<uint32_t>(least);
+    if (static_cast<int>(position_) < least) position_ = static_cast<uint32_t>(least);
   }
 
   // Decodes the next kSymbols symbols, all of segment s.
@@ -234,7 +225,7 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     const int next = goes_on ? kSegmentRawBytes * kSymbols / kSegmentSymbols : 0;  // past the last segment: its own
     const auto look_up = [&](int i) {
       if (i % (2 * kSymbolsOfWindow) == 0) {
-        windows = windows_of(lane_ring_, tile_.position, hidden_);
+        windows = windows_of(lane_ring_, position_, hidden_);
         window = windows.first;
         used = used_before = 0;
       } else if (i % kSymbolsOfWindow == 0) {
@@ -249,21 +240,16 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     uint32_t entry = 0, ahead = look_up(0);
     ECMV_GPU_UNROLL
     for (int i = 0; i < kSymbols; ++i) {
-      const uint32_t before = entry;  // a pair's first entry
       entry = kLanesForm.looks_ahead || i == 0 ? ahead : look_up(i);
       used = Bytes::add_length(entry, used);
       if (i % (2 * kSymbolsOfWindow) == 2 * kSymbolsOfWindow - 1 || i == kSymbols - 1)
-        tile_.position += kExactLengths ? used_before + used : Bytes::bits_of(used_before + used);
+        position_ += kExactLengths ? used_before + used : Bytes::bits_of(used_before + used);
       if (kLanesForm.looks_ahead && i + 1 < kSymbols) ahead = look_up(i + 1);
       if constexpr (kLanesForm.rotates != 0) entry = gpu::funnel_shift_right(entry, entry, rotation);
-      if constexpr (kSymbolCols == 2) {
-        if (i % 2 == 1) visit_quad<0, kSteps>(i / 2, s, next, visit, Bytes::pair(before, entry));
-      } else {
-        visit_quad<0, kSteps>(i * (kSymbolCols / 4), s, next, visit, entry);
-        if constexpr (kSymbolCols == 8) visit_quad<1, kSteps>(2 * i + 1, s, next, visit, entry);
-      }
+      visit_quad<0, kSteps>(i * (kSymbolCols / 4), s, next, visit, entry);
+      if constexpr (kSymbolCols == 8) visit_quad<1, kSteps>(2 * i + 1, s, next, visit, entry);
     }
-    tile_.raw += next;
+    raw_ += next;
   }
 
   // The visit that decode_integers() passes to decode().
@@ -280,17 +266,17 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
       const int step = quad / kStepQuads;
       const bool of_next = step + 1 == kSteps;
       load_step(of_next ? 0 : step + 1, of_next ? next : 0, of_next && next == 0 ? 0 : kRawBytesOfLane,
-                tile_.words[batch % 2][first_word(step % kLoadsOfBatch)]);
+                words_[batch % 2][first_word(step % kLoadsOfBatch)]);
     }
     if (kPrefetched == 1 && quad % kBatchQuads == 0 && (batch + 2 < kSteps / kLoadsOfBatch || next != 0))
       prefetch_raw(batch + 2, 1);
-    const auto word = [&](int j) { return tile_.words[batch % 2][group * kRawBits + j]; };
+    const auto word = [&](int j) { return words_[batch % 2][group * kRawBits + j]; };
     if constexpr (kFloats) {
       const auto cell_word = [&](int j) { return word(kSignWords + j); };
       visit(s, quad, Bytes::template join<kQuad>(cell_word, quad % 8, entry), word(quad % 8 / (kF8 ? 2 : 1)));
     } else if constexpr (requires { visit.visit; }) {
       uint32_t first, second;
-      Bytes::template integers<kQuad>(word, quad % 8, entry, first, second);
+      Bytes::integers(word, quad % 8, entry, first, second);
       visit.visit(s, quad, first, second);
     } else {
       visit(s, quad, Bytes::template join<kQuad>(word, quad % 8, entry));
@@ -300,7 +286,9 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
   const Hidden& hidden_;
   CodeRing<kLanesForm.lean> ring_;
   gpu::SharedWords lane_ring_;
-  TileState<kBatchWords> tile_;
+  gpu::Pointer<const std::byte> raw_;  // the segment in work
+  uint32_t words_[2][kBatchWords == 0 ? 1 : kBatchWords];
+  uint32_t position_;  // in bits; of shifted windows less the shift
   int first_col_ = 0, segments_ = 0;
 };
 

@@ -3,7 +3,6 @@
 // there. Eight lanes write 16 bytes of eight rows at once, or read those 16 bytes of one row, without bank conflicts.
 #pragma once
 
-#include "backends/gpu/products/token_pieces.h"
 #include "codecs/quad_huffman/gpu/tile/floats.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
@@ -26,12 +25,15 @@ ECMV_GPU_DEVICE uint32_t f8_bytes_of_eight(int quad, uint32_t exponents, uint32_
   return gpu::select_bits(0x80808080u, signs, rest + lowest);
 }
 
-template <typename TileOf, int kRowBytesOfPiece>
+// Bytes of a row that are stored at once, and where 16 of them lie in a piece.
+inline constexpr int kStoredBytes = 256;
+ECMV_GPU_DEVICE int place_in_piece(int row, int chunk) { return row * kStoredBytes + (chunk ^ (row & 7)) * 16; }
+
+template <typename TileOf>
 struct RowsPiece {
   static constexpr bool kFloats = TileOf::kFloats;
-  static constexpr int kRowBytes = kRowBytesOfPiece, kBytes = kLanes * kRowBytes, kChunks = kRowBytes / 16;
+  static constexpr int kRowBytes = kStoredBytes, kBytes = kLanes * kRowBytes;
   static constexpr int kElementBytes = kFloats && !TileOf::kF8 ? 2 : 1, kCols = kRowBytes / kElementBytes;
-  static_assert(kChunks == 4 || kChunks == 8 || kChunks == 16);
   // A piece is a part of a segment, or some segments.
   static constexpr int kEndCols = kCols < TileOf::kSegmentCols ? kCols : TileOf::kSegmentCols;
   static_assert(TileOf::kSegmentCols % kEndCols == 0 && kCols % kEndCols == 0);
@@ -43,9 +45,6 @@ struct RowsPiece {
     if (TileOf::kF8) return 0x08080808u * static_cast<uint32_t>(lowest);
     return kFloats ? in_both_halves(lowest) : 0x01010101u * (static_cast<uint32_t>(lowest) & 0xFF);
   }
-
-  // The place of 16 bytes of a row.
-  static ECMV_GPU_DEVICE int place(int row, int chunk) { return gpu::place_in_piece<kRowBytes>(row, chunk); }
 
   // Decodes segment s, whose codes must be there. Calls use(first column in the tile, columns) whenever the piece is
   // full, and at the tile's end; all lanes may read it then. `patches` is the tile's walk, from segment to segment.
@@ -98,14 +97,14 @@ struct RowsPiece {
     if (!kFloats && lowest != 0)
       chunk = gpu::uint4{gpu::add_bytes(chunk.x, lowest), gpu::add_bytes(chunk.y, lowest),
                          gpu::add_bytes(chunk.z, lowest), gpu::add_bytes(chunk.w, lowest)};
-    *gpu::cast<gpu::uint4>(bytes + place(LaneGroup::lane(), in_piece * kElementBytes / 16)) = chunk;
+    *gpu::cast<gpu::uint4>(bytes + place_in_piece(LaneGroup::lane(), in_piece * kElementBytes / 16)) = chunk;
     if ((quad * 4 + 4) % kEndCols != 0) return;
     if (in_piece != kCols - 1 && s + 1 < tile.segments()) return;
     const int cols = in_piece + 1, first_col = end_col - cols;
     LaneGroup::sync();
     tile.apply_patches(patches, end_col, [&](int row, int col, int value) {
       const int in_row = col - first_col;
-      const gpu::Pointer<std::byte> at = bytes + place(row, in_row * kElementBytes / 16);
+      const gpu::Pointer<std::byte> at = bytes + place_in_piece(row, in_row * kElementBytes / 16);
       if constexpr (TileOf::kF8) {
         const gpu::Pointer<uint8_t> element = gpu::cast<uint8_t>(at) + in_row % 16;
         *element = static_cast<uint8_t>((*element & 0x87) | value << 3);

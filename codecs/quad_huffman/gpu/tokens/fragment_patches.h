@@ -132,7 +132,7 @@ ECMV_GPU_DEVICE void multiply_patches(const TileOf& tile, int power, const Numbe
       multiply_float_patches(has, patch.row, patch.col, patch_numbers<TileOf>(patch, sign, power), numbers, sums);
     });
   } else {
-    constexpr uint32_t kCell = (TileOf::Bytes::kFolds ? 2u : 1u) << TileOf::Bytes::kCellBits;
+    constexpr uint32_t kCell = 2u << TileOf::Bytes::kCellBits;
     tile.deal_patches([&](bool has, int row, int col, int change) {
       multiply_integer_patches(has, row, col, change < 0, kCell, numbers, sums);
     });

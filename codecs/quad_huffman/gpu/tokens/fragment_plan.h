@@ -1,19 +1,25 @@
 // Shared by products of fragments: where tokens lie, how a block's shared memory is divided, and batches in parts.
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
 #include <string>
 
+#include "backends/gpu/products/token_parts.h"
+#include "backends/gpu/products/token_shares.h"
 #include "backends/gpu/products/warpgroup_units.h"
 #include "codecs/quad_huffman/gpu/takes.h"
-#include "codecs/quad_huffman/gpu/tokens/plan.h"
+#include "codecs/quad_huffman/gpu/tokens/rounding.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
 // Where things lie in shared memory beside table and rings.
 struct FragmentsLayout {
-  int tokens = 0;  // [units, kUnitTokenBytes], or blocks from gpu::first_block() on
-  int facts = 0;   // int8 and f8 elements, [2, tokens, 32]: each token's largest number's bits, and its sum
+  int tokens = 0;   // [units, kUnitTokenBytes], or blocks or slices from gpu::first_block() on
+  int facts = 0;    // int8 and f8 elements, [2, tokens, 32]: each token's largest number's bits, and its sum
+  int patches = 0;  // fragments_many.cu: [kListedBytes] for each lane group
   int shares = 0, share_tiles = 0;  // blocks with the same rows, and column tiles of each
+  bool pairs = false;               // two shares each are a cluster, which adds their sums
 };
 
 // The columns of the matrix that some column tiles of fragments cover; `all` of them exist.
@@ -22,6 +28,9 @@ ECMV_GPU_DEVICE TileCols matrix_cols(const TileCols& stored, int all) {
 }
 
 // --- host -----------------------------------------------------------------------------------------------------------
+
+// The most lane groups that share a row.
+inline constexpr int kMostTokenGroups = 16;
 
 // How many tokens are multiplied at a time, and the bytes of a column of all of them in shared memory.
 struct FragmentPolicy : RingPolicy {
@@ -32,72 +41,139 @@ struct FragmentPolicy : RingPolicy {
   bool digits;
 };
 
-struct FragmentsPlan {
-  BlockPlan plan;
-  FragmentsLayout layout;
-  int64_t blocks;
-};
-// `matrix` is the stored one.
-inline FragmentsPlan plan_fragments(const FragmentPolicy& policy, const Code& code, datasets::Shape matrix,
-                                    const backends::DeviceInfo& device) {
-  const int64_t facts = scales_tokens(code.symbol_cols, code.form) ? int64_t{2} * policy.tokens * kLanes * 4 : 0,
-                aligned = policy.warpgroup ? gpu::kBlockAlignment : 0;
-  const SharesPlan of = plan_shares(
-      policy, code, matrix, policy.digits ? kRingBytes : kLeanRingBytes, device,
-      [&](int64_t share_tiles) { return facts + aligned + share_tiles * code.tile_cols * 2 * policy.col_bytes; },
-      policy.warpgroup ? gpu::kWarpgroup : 1, policy.digits);
-  return {of.plan,
-          {.tokens = of.plan.inputs + static_cast<int>(facts),
-           .facts = of.plan.inputs,
-           .shares = of.shares,
-           .share_tiles = of.share_tiles},
-          of.blocks};
-}
-
+// Takes the columns of the matrix and the tokens last.
 using FragmentsKernel = void (*)(Matrix, BlockPlan, FragmentsLayout, Hidden, int, gpu::Bf16Tokens);
 
+struct FragmentsPlan {
+  BlockPlan plan = {};  // the facts of tokens and the tokens follow the rings
+  FragmentsLayout layout = {};
+  int64_t blocks = 0;  // none where nothing fits
+  FragmentsKernel kernel = nullptr;
+};
+// Chooses how many lane groups a block has, up to the policy's, and how many column tiles: among all ways that fit the
+// shared memory, the one whose blocks are done first. `matrix` is the stored one. Digits' blocks have the same number
+// of row groups, others as many rounds of all their lane groups. Fewer lane groups than three quarters of the policy's
+// (digits: seven eighths) take as long as that many.
+inline FragmentsPlan plan_fragments(const FragmentPolicy& policy, const Header& code, datasets::Shape matrix,
+                                    const backends::DeviceInfo& device, FragmentsKernel kernel) {
+  const int64_t groups = row_groups(matrix.rows), columns = column_tiles(matrix.cols, tile_cols_of(code)),
+                facts = scales_tokens(code.symbol_cols, code.form) ? int64_t{2} * policy.tokens * kLanes * 4 : 0,
+                aligned = policy.warpgroup ? gpu::kBlockAlignment : 0;
+  const int multiple = policy.warpgroup ? gpu::kWarpgroup : 1;
+  FragmentsPlan best{.kernel = kernel};
+  double least = 0;
+  for (int64_t share_tiles = columns; share_tiles >= 1; --share_tiles) {
+    const int64_t shares = (columns + share_tiles - 1) / share_tiles,
+                  inputs = facts + aligned + share_tiles * tile_cols_of(code) * 2 * policy.col_bytes;
+    if (share_tiles != (columns + shares - 1) / shares) continue;
+    const int64_t most = std::min<int64_t>(policy.lane_groups, (groups + multiple - 1) / multiple * multiple);
+    for (int lane_groups = static_cast<int>(most); lane_groups >= multiple; lane_groups -= multiple) {
+      const int64_t rings = lane_groups * int64_t{policy.digits ? kRingBytes : kLeanRingBytes};
+      FragmentsPlan planned{.kernel = kernel};
+      BlockPlan& plan = planned.plan;
+      if (!place_table(plan, code, policy.copies, device.shared_bytes - rings - inputs)) continue;
+      const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
+                    at_once = std::clamp<int64_t>(device.compute_units / shares, 1, row_blocks),
+                    rounds = (row_blocks + at_once - 1) / at_once,
+                    launches = (shares + device.compute_units - 1) / device.compute_units,
+                    last = policy.digits ? (groups + at_once - 1) / at_once - (rounds - 1) * lane_groups : lane_groups;
+      const auto time_of = [&](int64_t at_work) {
+        return std::max<int64_t>(at_work, policy.lane_groups * (policy.digits ? 7 : 6) / 8);
+      };
+      // Lanes that share a copy of the table wait for each other.
+      const double waits = plan.copies >= 8   ? 1
+                           : plan.copies >= 2 ? 1.1
+                                              : 1.2,
+                   time = static_cast<double>(launches * share_tiles *
+                                              ((rounds - 1) * time_of(lane_groups) + time_of(last))) *
+                          waits * (1 + 0.005 * static_cast<double>(shares));
+      if (best.blocks > 0 && time >= least) continue;
+      least = time;
+      plan.lane_groups = lane_groups;
+      plan.lane_groups_of_rows = 1;
+      plan.inputs = plan.rings + static_cast<int>(rings);
+      plan.bytes = plan.inputs + static_cast<int>(inputs);
+      planned.layout = {.tokens = plan.inputs + static_cast<int>(facts),
+                        .facts = plan.inputs,
+                        .shares = static_cast<int>(shares),
+                        .share_tiles = static_cast<int>(share_tiles)};
+      planned.blocks = at_once * shares;
+      best = planned;
+    }
+  }
+  return best;
+}
+
+// The facts of a product in parts. Substitutes are multiplied too, and subtracted again. With int8 elements the sum of
+// the tokens' numbers is subtracted as well, times the offset of the codes. Tokens of f8 elements in symbols of four
+// are scaled so that the largest number is about 2^100; numbers that are too small then are lost, and the sum is scaled
+// back.
+inline backends::KernelFacts facts_of_shares(const backends::CompressedView& view, const Header& code,
+                                             const gpu::TokenParts<FragmentsPlan>& parts) {
+  const int shares = std::max(parts.whole.layout.shares, parts.rest.layout.shares),
+            cols = std::max(parts.whole.layout.share_tiles, parts.rest.layout.share_tiles) * 2 * tile_cols_of(code);
+  backends::ProductRounding rounding = gpu::token_rounding(cols, shares + kMostTokenGroups);
+  if (has_floats(view)) {
+    rounding = rounding_of_floats(view, rounding, cols);
+    if (scales_tokens(code.symbol_cols, code.form))
+      rounding.more_roundings += 2, rounding.offset = std::max(rounding.offset, 0x1p-100);
+  } else {
+    rounding.more_roundings += 4 * cols;
+    // A patched element is coded as another one of as many bits.
+    const int most = (most_high(code.symbol_cols, code.form) + 1) << cell_bits(code.form);
+    rounding.offset = 2.0 * (std::abs(code.lowest) + most);
+  }
+  return {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows), .rounding = rounding};
+}
+
+// Sums of several shares go to the scratch; a launch after the product adds them up, or those of the clusters.
 struct MultiplyFragments {
   Matrix matrix;
   gpu::TokenParts<FragmentsPlan> parts;
-  FragmentsKernel kernel;
   int cols;  // the matrix's
   int compute_units;
   bool early;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    multiply_parts(stream, args, parts, compute_units, early,
-                   [&](const FragmentsPlan& of, const gpu::Bf16Tokens& tokens) {
-                     gpu::launch(kernel, {of.blocks, of.plan.lane_groups * kLanes, of.plan.bytes, early}, stream,
-                                 matrix, of.plan, of.layout, hidden_of(of.plan), cols, tokens);
-                   });
+    parts.each([&](int first, int batch, const FragmentsPlan& of) {
+      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, batch, first);
+      const int of_cluster = of.layout.pairs ? 2 : 1, sums = of.layout.shares / of_cluster;
+      if (sums > 1) tokens.y = reinterpret_cast<float*>(args.scratch);
+      gpu::launch(of.kernel, {of.blocks, of.plan.lane_groups * kLanes, of.plan.bytes, early, false, of_cluster}, stream,
+                  matrix, of.plan, of.layout, hidden_of(of.plan), cols, tokens);
+      gpu::enqueue_add_shares(stream, args.scratch, sums, tokens.batch * tokens.rows, args.y + first * args.y_stride,
+                              compute_units, early);
+    });
   }
 };
 
+// A product's plan for so many tokens.
+using PlanTokens = FragmentsPlan (*)(const backends::Policy&, const backends::CompressedView&,
+                                     const backends::DeviceInfo&, int tokens);
+
 // `no_kernel` names the codes that the kernel is for, in the refusal of any other.
 inline std::string refuses_fragments(const backends::CompressedView& view, const backends::DeviceInfo& device,
-                                     const FragmentPolicy& policy, FragmentsKernel (*kernel_of)(const Code&, bool),
-                                     const char* no_kernel) {
+                                     const backends::Policy& named, PlanTokens plan, const char* no_kernel) {
   if (std::string reason = refuses_empty(view); !reason.empty()) return reason;
   if (std::string reason = refuses_matrix(view, Layout::fragments, Elements::any); !reason.empty()) return reason;
-  const Code code = code_of(view);
-  if (kernel_of(code, policy.warpgroup) == nullptr) return no_kernel;
-  if (plan_fragments(policy, code, stored_shape(view), device).blocks == 0)
-    return "The table, the rings of its lane groups and a tile's columns of " + std::to_string(policy.tokens) +
-           " tokens do not fit the shared memory of a thread block.";
+  const FragmentsPlan planned = plan(named, view, device, 1);
+  if (planned.kernel == nullptr) return no_kernel;
+  if (planned.blocks == 0)
+    return "The table, the rings of its lane groups and the tokens do not fit the shared memory of a thread block.";
   return refuses_patches(view);
 }
 
-inline backends::BoundKernel bind_fragments(const FragmentPolicy& policy, FragmentsKernel kernel, double offset,
-                                            Layers layers, int batch, backends::Place& place) {
+// Multiplies `most` tokens at a time. The sums are off by `offset` more (backends::ProductRounding).
+inline backends::BoundKernel bind_fragments(const backends::Policy& named, Layers layers, int batch,
+                                            backends::Place& place, PlanTokens plan, int most, double offset = 0) {
   const backends::CompressedView& view = *layers[0].matrix;
-  const Code code = code_of(view);
+  const Header code = header_of(view);
   const backends::DeviceInfo& device = place.device();
-  const auto parts = gpu::token_parts(batch, policy.tokens,
-                                      [&](int) { return plan_fragments(policy, code, stored_shape(view), device); });
-  backends::KernelFacts facts = facts_of_shares(view, code, parts, 2 * code.tile_cols);
+  const auto parts = gpu::token_parts(batch, most, [&](int tokens) { return plan(named, view, device, tokens); });
+  backends::KernelFacts facts = facts_of_shares(view, code, parts);
   facts.rounding.offset += offset;
-  return {MultiplyFragments{matrix_of(view, code), parts, kernel, static_cast<int>(view.shape.cols),
-                            device.compute_units, gpu::have_early_launches(device)},
+  return {MultiplyFragments{matrix_of(view, code), parts, static_cast<int>(view.shape.cols), device.compute_units,
+                            gpu::have_early_launches(device)},
           facts};
 }
 

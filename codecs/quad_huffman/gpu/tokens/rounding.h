@@ -1,4 +1,4 @@
-// How products of bf16 and f8 elements round beyond their sums: by substitutes for exponents, and by scaled tokens.
+// How products of bf16 and f8 elements round beyond their sums.
 #pragma once
 
 #include <algorithm>
@@ -11,52 +11,25 @@
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
 
-// The largest exponent that is coded in place of another one; 0 for int8 elements.
-inline int largest_substitute(const backends::CompressedView& matrix) {
-  return has_floats(matrix) ? header_of(matrix).largest_substitute : 0;
-}
-
 // Says why products of a matrix that is not plain cannot take its patches; "" if they can.
 inline std::string refuses_patches(const backends::CompressedView& matrix) {
-  if (largest_substitute(matrix) == 255)
+  if (header_of(matrix).largest_substitute == 255)
     return "What stands in for an exponent of this matrix is infinite, and would have to be taken away again.";
   return "";
 }
 
-// Substitutes for exponents are multiplied too, and their excess in `cols` columns is subtracted again.
-inline backends::ProductRounding rounding_of_patches(const backends::CompressedView& matrix,
-                                                     backends::ProductRounding rounding, int64_t cols) {
-  const int largest = largest_substitute(matrix);
-  const bool f8 = is_f8(code_of(matrix).form);
+// Substitutes for exponents are multiplied too, and their excess in `cols` columns is subtracted again. Elements in
+// symbols of eight exponents, and so their sums, are multiplied by a power of two that may be 2^-15.
+inline backends::ProductRounding rounding_of_floats(const backends::CompressedView& matrix,
+                                                    backends::ProductRounding rounding, int64_t cols) {
+  const Header code = header_of(matrix);
+  const bool f8 = is_f8(code.form);
+  const int largest = code.largest_substitute;
+  if (has_exponent_eights(code.symbol_cols, code.form)) rounding.flushes_subnormals = true;
   if (f8 ? matrix.sections[kPatches].bytes.empty() : largest == 0) return rounding;
   rounding.more_roundings += static_cast<int>(4 * cols);
   rounding.offset = std::ldexp(2.0, f8 ? std::max(largest, 1) + 1 - 7 : largest + 1 - 127);
   return rounding;
-}
-
-// Elements in symbols of eight exponents, and so their sums, are multiplied by a power of two that may be 2^-15.
-inline backends::ProductRounding rounding_of_eights(const backends::CompressedView& matrix,
-                                                    backends::ProductRounding rounding) {
-  const Code code = code_of(matrix);
-  if (has_exponent_eights(code.symbol_cols, code.form)) rounding.flushes_subnormals = true;
-  return rounding;
-}
-
-// Tokens of f8 elements are scaled so that the largest number is about 2^100. Numbers that are too small then are lost,
-// and the sum is scaled back.
-inline backends::ProductRounding rounding_of_scaling(const backends::CompressedView& matrix,
-                                                     backends::ProductRounding rounding) {
-  const Code code = code_of(matrix);
-  if (!is_f8(code.form) || !scales_tokens(code.symbol_cols, code.form)) return rounding;
-  rounding.more_roundings += 2;
-  rounding.offset = std::max(rounding.offset, 0x1p-100);
-  return rounding;
-}
-
-// All of these together, for products with tokens of bf16.
-inline backends::ProductRounding rounding_of_floats(const backends::CompressedView& matrix,
-                                                    backends::ProductRounding rounding, int64_t cols) {
-  return rounding_of_eights(matrix, rounding_of_scaling(matrix, rounding_of_patches(matrix, rounding, cols)));
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -1,10 +1,10 @@
-// Former names of policies. Published records keep them, and configs may have them.
+// Former names of policies, which published records keep.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-namespace ecmv::reports {
+namespace ecmv::tests {
 
 // A word of a policy's name, old and new: waves16_ahead2 is groups16_ahead2 today. A number may follow the word.
 struct RenamedWord {
@@ -27,4 +27,4 @@ inline std::string current_policy_name(std::string_view name) {
   return current;
 }
 
-}  // namespace ecmv::reports
+}  // namespace ecmv::tests
