@@ -138,7 +138,7 @@ TEST_CASE("devices without an end are no configs and no records") {
   CHECK(ecmv({"run", "/dev/zero"}) == 2);
   CHECK_THAT(ecmv.err, ContainsSubstring("more bytes than the 1048576 that a config may have"));
   CHECK(ecmv({"report", "/dev/zero"}) != 0);
-  CHECK_THAT(ecmv.err, ContainsSubstring("the line has more than 67108864 bytes, so this is no record file"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("a line of more than 67108864 bytes is no record"));
   CHECK(ecmv({"inspect", "/dev/zero"}) == 2);
 }
 
