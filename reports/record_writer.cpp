@@ -90,6 +90,9 @@ RecordWriter::RecordWriter(fs::path path, Existing existing) : path_(std::move(p
       if (path_.has_parent_path()) {
         std::error_code failure;
         fs::create_directories(path_.parent_path(), failure);
+        if (failure)
+          throw ReportError(
+              fmt::format("cannot create the folder {}: {}", path_.parent_path().string(), failure.message()));
       }
       while (!open_file(existing)) {
       }

@@ -27,7 +27,9 @@ struct DataSpec {
   std::map<std::string, double> numbers;
   std::map<std::string, std::string> texts;
   datasets::QuantiserChoice quantiser = {};  // for the source's floats; without an id they are kept
-  std::string name() const;                  // "gaussian[entropy_bits=5]/4096x4096x10/seed1": part of case keys
+  std::string content = {};                  // of a file: what keys say in place of its path (content_name)
+  std::string name() const;                  // "gaussian[entropy_bits=5]/4096x4096x10/seed1"
+  std::string key_name() const;              // the part of case keys: content in place of a path
   std::string short_name() const;            // for people: without the seed if it is 1
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };
@@ -124,7 +126,14 @@ struct Case {
   std::string name() const;        // data/codec/kernel
   std::string short_name() const;  // the short names, for people
   std::string key() const;         // 16 hexadecimal digits, a hash of name() and the format version
+  // What a rule of `exclude`, or of --filter and --exclude, compares: an axis of data or kernels, a parameter of the
+  // source, "codec", or a setting. Nothing if the case has no such key.
+  std::optional<std::string> value_of(std::string_view key) const;
 };
+
+// One rule: every key has one of its values.
+using CaseRule = std::map<std::string, std::vector<std::string>>;
+bool matches(const Case& one, const CaseRule& rule);  // "32" is 32.0
 
 // How long and how often to measure. One sample is the mean of as many passes as fill min_time_s.
 struct MeasureSpec {
@@ -132,6 +141,9 @@ struct MeasureSpec {
   double min_time_s = 0.1;
   double max_seconds = 20;  // for one case: takes fewer repetitions rather than more time
   int warm_up = 1;          // passes before each sample
+  // Above 0: stops before `repetitions` where the 95 % interval of the median is narrower than this part of it.
+  double until_noise = 0;
+  bool bandwidth = true;  // the read bandwidth is measured where a streamed case needs it
 };
 
 // Each sample is one pass: then nothing is estimated beforehand either.
@@ -150,9 +162,10 @@ struct Experiment {
   std::string config_name;  // file, or "" for a run from the command line
   std::string config_text;  // resolved YAML, stored beside the records
   MeasureSpec measure;
-  bool verify_each = true;     // tier 2b in full after every sample; false: once at the end
-  std::vector<Case> cases;     // sorted by data, then by codec
-  std::optional<Shard> shard;  // the part of the config's cases in `cases`
+  bool verify_each = true;                // tier 2b in full after every sample; false: once at the end
+  std::vector<Case> cases;                // sorted by data, then by codec
+  std::optional<Shard> shard;             // the part of the config's cases in `cases`
+  std::vector<std::string> remarks = {};  // what data lack or leave out: sentences for whoever runs it
 };
 
 }  // namespace ecmv::experiments

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 #include <ostream>
+#include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -21,6 +23,17 @@ namespace ecmv::experiments {
 namespace {
 
 std::string gib(int64_t bytes) { return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (int64_t{1} << 30)); }
+
+// Codecs are asked with a sample: the layers of a model alone would take half a minute to draw.
+void first_rows_only(DataSpec& data) {
+  constexpr double kRows = 16;
+  const datasets::DataSource* source = datasets::find_source(data.source);
+  if (source == nullptr ||
+      std::ranges::find(source->parameters, "rows", &datasets::ParameterInfo::name) == source->parameters.end())
+    return;
+  const auto rows = data.numbers.find("rows");
+  data.numbers["rows"] = rows == data.numbers.end() ? kRows : std::min(rows->second, kRows);
+}
 
 class Plan {
  public:
@@ -62,6 +75,7 @@ class Plan {
         return {reports::Status::out_of_memory, reason};
       DataSpec first = data;
       first.layers = std::min(data.layers, 1);
+      first_rows_only(first);
       first_ = load_dataset(first);
       return {};
     });
@@ -79,7 +93,7 @@ class Plan {
   DevicePool devices_;
   std::optional<DataSpec> known_;
   Outcome opened_;           // of the current dataset
-  datasets::Dataset first_;  // its first layer; for a file, all layers
+  datasets::Dataset first_;  // its first layer; for a file, the first rows of all layers
 };
 
 }  // namespace
@@ -115,12 +129,16 @@ std::string lacks_memory(const DataSpec& data, int copies) {
 int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry> codecs, std::ostream& out) {
   Plan plan(codecs, out);
   int tried = 0, timed = 0;
+  std::set<std::tuple<std::string, int, int>> places;  // memories with their numbers of threads
   for (const Case& one : experiment.cases) {
     const std::string obstacle = plan.obstacle(one);
     out << fmt::format("  {}/{}{}\n", one.codec.short_name(), one.kernel.short_name(),
                        obstacle.empty() ? "" : "  -> " + obstacle);
     tried += obstacle.empty();
-    timed += obstacle.empty() && one.kernel.task != Task::size;
+    if (!obstacle.empty() || one.kernel.task == Task::size) continue;
+    ++timed;
+    if (one.kernel.ranks == 1)
+      places.insert({on_host(one.kernel.backend) ? "host" : one.kernel.backend, one.kernel.threads, one.kernel.device});
   }
   const MeasureSpec& measure = experiment.measure;
   out << fmt::format("{} cases, {} of them known not to run.", experiment.cases.size(),
@@ -131,6 +149,9 @@ int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry>
         "checking come on top.",
         timed * std::min(measure.max_seconds, measure.repetitions * measure.min_time_s), measure.repetitions,
         measure.min_time_s, measure.max_seconds);
+  if (!places.empty() && measure.bandwidth && !is_single_pass(measure))
+    out << fmt::format(" Where cases are streamed, {} read bandwidth{} of about 10 s each come on top, too.",
+                       places.size(), places.size() == 1 ? "" : "s");
   out << "\n";
   return tried;
 }
