@@ -48,6 +48,7 @@ inline std::string changed_section(std::string_view name) {
 struct DeviceState {
   double clock_hz = 0, memory_clock_hz = 0;
   double power_w = 0, temperature_c = 0;
+  double energy_j = 0;           // taken since its driver was loaded; 0: unknown
   std::string throttle_reasons;  // "power cap, thermal"; "none" if it runs free
   int processes = -1;            // processes that compute on it, this one included once it does; -1: unknown
 };

@@ -25,6 +25,22 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+namespace {
+
+// Names that hold the word without its last one or two letters: "huffmann" is in "huffman_lut" and "quad_huffman".
+std::vector<std::string_view> names_with(std::string_view word, std::span<const std::string_view> known) {
+  constexpr size_t kLeast = 3, kMost = 4;  // letters; names
+  const size_t letters = word.size() - std::min(word.size(), word.find_first_not_of('-'));
+  std::vector<std::string_view> names;
+  for (size_t cut = 0; cut <= 2 && letters >= kLeast + cut && names.empty(); ++cut)
+    for (const std::string_view name : known)
+      if (name.find(word.substr(0, word.size() - cut)) != std::string_view::npos && names.size() < kMost)
+        names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> known) {
   std::string_view best;
   size_t best_distance = std::min<size_t>(4, (word.size() + 3) / 2);  // more wrong letters are no typing error
@@ -34,6 +50,13 @@ std::string did_you_mean(std::string_view word, std::span<const std::string_view
     best = candidate;
     best_distance = distance;
   }
+  if (best_distance > 1)
+    if (const auto names = names_with(word, known); !names.empty()) {
+      std::string list;
+      for (size_t i = 0; i < names.size(); ++i)
+        list += (i == 0 ? "'" : i + 1 < names.size() ? ", '" : " or '") + std::string(names[i]) + "'";
+      return " Did you mean " + list + "?";
+    }
   return best.empty() ? "" : " Did you mean '" + std::string(best) + "'?";
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "reports/fields.h"
+#include "reports/keys.h"
 #include "reports/metrics.h"
 #include "reports/tables/tables.h"
 
@@ -96,6 +97,45 @@ LastRecords last_records(const RecordSet& records) {
   return last;
 }
 
+// What a case is, wherever its data lay: their hash instead of their path.
+std::string content_of(const CaseRecord& r) {
+  if (r.data.hash.empty()) return "";
+  CaseRecord same;
+  same.status = Status::ok;
+  same.data = r.data, same.codec = r.codec, same.kernel = r.kernel;
+  same.codec.library_path.clear(), same.kernel.device.clear();
+  for (auto& [name, value] : same.data.parameters)
+    if (auto* text = std::get_if<std::string>(&value)) text->erase(0, text->find_last_of('/') + 1);
+  same.ranks.count = r.ranks.count, same.ranks.engine = r.ranks.engine, same.ranks.split = r.ranks.split;
+  same.kernel.compute_units = 0;
+  return to_json_line(same);
+}
+
+// Gives records of the same content the key that they have in `base`.
+void pair_by_content(const LastRecords& base, LastRecords& other) {
+  std::map<std::string, std::string> keys;
+  for (const auto& [key, record] : base)
+    if (const std::string content = content_of(*record); !other.contains(key) && !content.empty()) keys[content] = key;
+  if (keys.empty()) return;
+  for (auto at = other.begin(); at != other.end();) {
+    const auto found = base.contains(at->first) ? keys.end() : keys.find(content_of(*at->second));
+    if (found == keys.end()) {
+      ++at;
+      continue;
+    }
+    other.emplace(found->second, at->second);
+    keys.erase(found);
+    at = other.erase(at);
+  }
+}
+
+bool has_several_seeds(const RecordSet& records) {
+  std::map<std::string, std::uint64_t> seeds;
+  return std::any_of(records.cases.begin(), records.cases.end(), [&](const CaseRecord& r) {
+    return seeds.try_emplace(field_text(r, "data"), r.data.seed).first->second != r.data.seed;
+  });
+}
+
 int rank(Verdict verdict) {
   constexpr std::array kWorstFirst = {Verdict::broken, Verdict::slower, Verdict::larger,    Verdict::lost,
                                       Verdict::unsure, Verdict::faster, Verdict::smaller,   Verdict::repaired,
@@ -171,8 +211,11 @@ Comparison compare_cases(const CaseRecord& base, const CaseRecord& other, const 
 }
 
 ComparisonResult compare(const RecordSet& base, const RecordSet& other, const CompareOptions& options) {
-  const LastRecords base_last = last_records(base), other_last = last_records(other);
+  const LastRecords base_last = last_records(base);
+  LastRecords other_last = last_records(other);
+  pair_by_content(base_last, other_last);
   ComparisonResult result;
+  result.several_seeds = has_several_seeds(base) || has_several_seeds(other);
   bool any_pair = false;
   for (const auto& [key, record] : base_last) {
     auto found = other_last.find(key);
@@ -184,8 +227,12 @@ ComparisonResult compare(const RecordSet& base, const RecordSet& other, const Co
     result.rows.push_back(compare_cases(*record, *found->second, options));
   }
   if (!any_pair) {
-    throw ReportError(fmt::format("nothing to compare: none of {} and {} cases is in both records", base_last.size(),
-                                  other_last.size()));
+    const auto name_in = [](const LastRecords& records) {
+      return records.empty() ? "nothing" : full_name(*records.begin()->second);
+    };
+    throw ReportError(
+        fmt::format("nothing to compare: none of {} and {} cases is in both records; one has {}, the other {}",
+                    base_last.size(), other_last.size(), name_in(base_last), name_in(other_last)));
   }
   for (const auto& [key, record] : other_last) {
     if (!base_last.contains(key))
@@ -205,6 +252,7 @@ ComparisonResult compare_with_baseline(const RecordSet& records, const std::stri
   const Contexts contexts(records, baseline_codecs);
   ComparisonResult result;
   result.baseline_codecs = baseline_codecs;
+  result.several_seeds = has_several_seeds(records);
   std::set<std::string> codecs;
   bool any_baseline = false;
   for (const CaseRecord* record : sorted_cases(records)) {
@@ -233,6 +281,10 @@ ComparisonResult compare_with_baseline(const RecordSet& records, const std::stri
         fmt::format("nothing to compare: none of {} cases of other codecs is ok and has a case of {} beside it",
                     result.rows.size(), baseline_codecs));
   return result;
+}
+
+std::string ComparisonResult::data_of(const CaseRecord& record) const {
+  return field_text(record, "data") + (several_seeds ? fmt::format(", seed {}", record.data.seed) : "");
 }
 
 ComparisonSummary summary_of(const ComparisonResult& result) {
@@ -317,7 +369,7 @@ Table comparison_table(const ComparisonResult& result, bool all) {
                                size(row.base),
                                size(row.other),
                                change,
-                               text_cell(field_text(record, "data")),
+                               text_cell(result.data_of(record)),
                                text_cell(codec_label(record)),
                                text_cell(kernel_label(record)),
                                text_cell(record.kernel.op)};

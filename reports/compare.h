@@ -53,10 +53,13 @@ struct ComparisonResult {
   std::vector<Comparison> rows;  // worst first; within one set, by data
   bool regression = false;       // any SLOWER or BROKEN, or more stored bytes; never within one set
   std::string baseline_codecs;   // of a comparison within one set
+  bool several_seeds = false;    // of the same data: then names of data have the seed
+  std::string data_of(const CaseRecord& record) const;
 };
 
-// If a case has several records, the last ok one counts, or else the last. The sets must outlive the result. Throws
-// ReportError if no case is in both, since then nothing was compared.
+// If a case has several records, the last ok one counts, or else the last. Cases whose data were read from another path
+// are paired if the data's content is the same. The sets must outlive the result. Throws ReportError with a name of
+// each side if no case is in both, since then nothing was compared.
 ComparisonResult compare(const RecordSet& base, const RecordSet& other, const CompareOptions& options = {});
 
 // Compares the other codecs' cases within one set, each with its Context's baseline (metrics.h): ratios above 1 are

@@ -2,6 +2,7 @@
 #include "reports/fields.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <cmath>
@@ -27,6 +28,11 @@ std::string list_text(const Values& values, bool hide_switched_off) {
   return list;
 }
 
+// ", seeds 1, 2, 3" of a case that stands for several.
+std::string seeds_text(const CaseRecord& r) {
+  return r.pooled.seeds.empty() ? "" : fmt::format(", seeds {}", fmt::join(r.pooled.seeds, ", "));
+}
+
 struct Field {
   std::string_view name;
   std::string (*text)(const CaseRecord&);
@@ -40,7 +46,7 @@ constexpr std::array kFields = {
     Field{"codec", [](const CaseRecord& r) { return r.codec.id; }},
     Field{"codec_library", [](const CaseRecord& r) { return r.codec.library_path; }},
     Field{"configuration", [](const CaseRecord& r) { return codec_label(r) + " · " + kernel_label(r); }},
-    Field{"data", [](const CaseRecord& r) { return source_label(r) + ", " + shape_label(r); }},
+    Field{"data", [](const CaseRecord& r) { return source_label(r) + ", " + shape_label(r) + seeds_text(r); }},
     Field{"data_source", [](const CaseRecord& r) { return r.data.source; }},
     Field{"device", [](const CaseRecord& r) { return r.kernel.device; }},
     Field{"dimension",
@@ -59,6 +65,11 @@ constexpr std::array kFields = {
     Field{"ranks", [](const CaseRecord& r) { return positive_text(r.ranks.count); }},
     Field{"run", [](const CaseRecord& r) { return r.run; }},
     Field{"scheme", [](const CaseRecord& r) { return codec_label(r); }},
+    Field{"seed",
+          [](const CaseRecord& r) {
+            return r.pooled.seeds.empty() ? fmt::format("{}", r.data.seed)
+                                          : fmt::format("{}", fmt::join(r.pooled.seeds, ", "));
+          }},
     Field{"settings", [](const CaseRecord& r) { return list_text(r.codec.settings, false); }},
     Field{"shape", [](const CaseRecord& r) { return shape_label(r); }},
     Field{"sigma",
@@ -103,11 +114,19 @@ std::string field_text(const CaseRecord& record, std::string_view field) {
       fmt::format("a case has no field \"{}\"; the fields are {}", field, fmt::join(field_names(), ", ")));
 }
 
+std::string field_value(const CaseRecord& record, std::string_view field) {
+  constexpr std::string_view kSetting = "setting.";
+  if (!field.starts_with(kSetting)) return field_text(record, field);
+  const auto setting = record.codec.settings.find(std::string(field.substr(kSetting.size())));
+  return setting == record.codec.settings.end() ? "" : to_string(setting->second);
+}
+
 double field_number(const CaseRecord& record, std::string_view field) {
   if (field == "rows") return static_cast<double>(record.data.rows);
   if (field == "cols") return static_cast<double>(record.data.cols);
   if (field == "dimension") return dimension_of(record);
   if (field == "sigma") return record.data.sigma;
+  if (field == "seed") return static_cast<double>(record.data.seed);
   if (field == "layers") return static_cast<double>(record.data.layers);
   if (field == "threads") return static_cast<double>(record.kernel.threads);
   if (field == "ranks") return static_cast<double>(record.ranks.count);
@@ -255,10 +274,10 @@ double type_bits(std::string_view type) {
 
 std::string si_text(double value) {
   if (!std::isfinite(value)) return "–";
-  constexpr std::array<std::string_view, 8> kPrefixes = {"n", "µ", "m", "", "k", "M", "G", "T"};
-  int prefix = 3;
-  while (std::abs(value) >= 999.5 && prefix < 7) value /= 1000, ++prefix;
-  while (std::abs(value) < 0.9995 && value != 0 && prefix > 0) value *= 1000, --prefix;
+  if (value != 0 && std::abs(value) < 0.9995) return fmt::format("{:.3g}", value);  // not "464 m"
+  constexpr std::array<std::string_view, 5> kPrefixes = {"", "k", "M", "G", "T"};
+  std::size_t prefix = 0;
+  while (std::abs(value) >= 999.5 && prefix < 4) value /= 1000, ++prefix;
   const int digits = std::abs(value) >= 99.95 ? 0 : std::abs(value) >= 9.995 ? 1 : 2;
   return fmt::format("{:.{}f}{}{}", value, digits, kPrefixes[prefix].empty() ? "" : " ", kPrefixes[prefix]);
 }

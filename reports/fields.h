@@ -20,7 +20,10 @@ bool is_field(std::string_view name);
 // alone if it has no such setting. Throws ReportError (with the known names) for an unknown field.
 std::string field_text(const CaseRecord& record, std::string_view field);
 
-// Number of a field that has one (rows, cols, dimension, sigma, layers, threads, elements, batch), else NaN.
+// The same, but of "setting.NAME" the value alone, "" if the codec has no such setting.
+std::string field_value(const CaseRecord& record, std::string_view field);
+
+// Number of a field that has one (rows, cols, dimension, sigma, layers, seed, threads, elements, batch), else NaN.
 double field_number(const CaseRecord& record, std::string_view field);
 
 // "1 token", "8 tokens".
@@ -61,7 +64,7 @@ bool is_exact(const CaseRecord& record);
 // several types, "i8, u8", their common number of bits, else NaN.
 double type_bits(std::string_view type);
 
-// "12.3 G", "4.56 M": three digits and an SI prefix. "–" for NaN.
+// "12.3 G", "4.56 M", "0.464": three digits, and an SI prefix from 1000 on. "–" for NaN.
 std::string si_text(double value);
 // "32 KiB", "1.5 MiB".
 std::string bytes_text(double bytes);

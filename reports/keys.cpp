@@ -94,6 +94,7 @@ std::string threads_part(const CaseRecord& r) {
 std::string full_name(const CaseRecord& r) {
   std::string data = shape_part(r);
   if (r.data.layers > 1) data += fmt::format(",layers={}", r.data.layers);
+  if (r.data.seed > 1) data += fmt::format(",seed={}", r.data.seed);
   return joined({op_part(r), codec_part(r), source_part(r), data, joined({kernel_part(r), threads_part(r)}, ',')}, '/');
 }
 

@@ -23,11 +23,15 @@ double elements_per_s(const CaseRecord& r, const Context&) {
   return per_second(r, static_cast<double>(r.time.elements), r.time.median_s);
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return kUnknown;
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+double median(const std::vector<double>& values) { return quantile(values, 0.5); }
+
+double variation_percent(const CaseRecord& r, const Context&) {
+  const auto count = static_cast<double>(r.time.samples_s.size());
+  if (!is_timed(r) || count < 2) return kUnknown;
+  double mean = 0, squares = 0;
+  for (const double sample : r.time.samples_s) mean += sample / count;
+  for (const double sample : r.time.samples_s) squares += (sample - mean) * (sample - mean);
+  return 100 * std::sqrt(squares / (count - 1)) / mean;
 }
 
 // Whether matrix elements are multiplied and added; decoding does not.
@@ -202,6 +206,23 @@ constexpr std::array kMetrics = {
            [](const CaseRecord& r, const Context&) {
              return is_timed(r) && r.ranks.count > 1 ? median(r.ranks.exchange_samples_s) / r.time.median_s : kUnknown;
            }},
+    Metric{"min_s", "fastest pass", "s", Better::lower, "least pass time", "The fastest of the samples.",
+           [](const CaseRecord& r, const Context&) { return is_timed(r) ? quantile(r.time.samples_s, 0) : kUnknown; }},
+    Metric{
+        "p99_s", "99th percentile", "s", Better::lower, "99th percentile of the pass time",
+        "The slow end of the samples; with fewer than a hundred, between the two slowest.",
+        [](const CaseRecord& r, const Context&) { return is_timed(r) ? quantile(r.time.samples_s, 0.99) : kUnknown; }},
+    Metric{"variation_percent", "coefficient of variation", "%", Better::lower,
+           "100 * standard deviation / mean of the pass times",
+           "How far samples scatter around their mean; the deviation is that of a sample (n - 1).", variation_percent},
+    Metric{"joules_per_pass", "energy of a pass", "J", Better::lower, "energy of the samples / their passes",
+           "What the CPU packages or the GPU took while it was measured, where their counter is readable.",
+           [](const CaseRecord& r, const Context&) { return is_timed(r) ? r.time.energy_j : kUnknown; }},
+    Metric{
+        "joules_per_element", "energy of an element", "J", Better::lower, "energy of a pass / elements",
+        "The same for one matrix element.",
+        [](const CaseRecord& r,
+           const Context&) { return is_timed(r) ? r.time.energy_j / static_cast<double>(r.time.elements) : kUnknown; }},
     Metric{"product_alone_s", "product alone", "s", Better::lower, "median product alone",
            "Products of several ranks: a pass without the exchange, on the slowest rank.",
            [](const CaseRecord& r, const Context&) {
@@ -236,6 +257,8 @@ std::string bandwidth_key(const std::string& run, const std::string& device, std
 
 std::span<const Metric> all_metrics() { return kMetrics; }
 
+bool is_metric(std::string_view id) { return std::ranges::find(kMetrics, id, &Metric::id) != kMetrics.end(); }
+
 const Metric& find_metric(std::string_view id) {
   for (const Metric& metric : kMetrics)
     if (metric.id == id) return metric;
@@ -255,6 +278,7 @@ Contexts::Contexts(const RecordSet& records, std::string baseline_codecs)
   for (const CaseRecord& record : records_.cases) {
     if (!is_baseline(record)) continue;
     Baselines& baselines = baselines_[baseline_key(record)];
+    if (record.entrants.known_kernels > 0) baselines.entrants[record.codec.id] = record.entrants;
     if (!is_usable(record)) {
       baselines.failed = true;
       continue;
@@ -284,7 +308,9 @@ Context Contexts::find(const CaseRecord& record) const {
       bandwidths_.find(bandwidth_key(record.run, record.kernel.device, record.kernel.threads, record.time.cache));
   if (bandwidth != bandwidths_.end()) context.bandwidth = bandwidth->second;
   if (const auto baselines = baselines_.find(baseline_key(record)); baselines != baselines_.end()) {
-    const auto& [failed, best] = baselines->second;
+    const auto& [failed, best, entrants] = baselines->second;
+    for (const auto& [codec, entered] : entrants)
+      context.raw_kernels += entered.kernels, context.known_raw_kernels += entered.known_kernels;
     if (const auto same_cache = best.find(record.time.cache); same_cache != best.end())
       context.baseline = same_cache->second;
     else if (!best.empty())
@@ -299,17 +325,67 @@ Context Contexts::find(const CaseRecord& record) const {
   return context;
 }
 
+bool is_number(std::string_view name) {
+  constexpr std::array kNumeric = {"rows",    "cols",     "dimension", "sigma", "layers",
+                                   "threads", "elements", "batch",     "ranks", "seed"};
+  return is_metric(name) || std::ranges::find(kNumeric, name) != kNumeric.end();
+}
+
 double number_of(const CaseRecord& record, const Context& context, std::string_view name) {
   for (const Metric& metric : kMetrics) {
     if (metric.id == name) return metric.value(record, context);
   }
-  const double number = field_number(record, name);
-  if (std::isnan(number)) {
-    constexpr std::array kNumeric = {"rows",    "cols",     "dimension", "sigma", "layers",
-                                     "threads", "elements", "batch",     "ranks"};
-    if (std::find(kNumeric.begin(), kNumeric.end(), name) == kNumeric.end()) find_metric(name);  // throws
+  if (!is_number(name)) find_metric(name);  // throws
+  return field_number(record, name);
+}
+
+std::string Context::raw_text() const {
+  return raw_is_filtered() ? fmt::format("{} of {} uncompressed kernels ran", raw_kernels, known_raw_kernels) : "";
+}
+
+Disturbance disturbance_of(const CaseRecord& record, const Context& context) {
+  const Disturbance own = disturbance_of(record);
+  return context.baseline == nullptr ? own : std::max(own, disturbance_of(*context.baseline));
+}
+
+bool beats_bandwidth(const CaseRecord& record, const Context& context) {
+  constexpr double kTolerated = 1.05;
+  return record.time.cache == "streamed" && context.bandwidth != nullptr &&
+         stored_bytes_per_s(record, context) > kTolerated * context.bandwidth->read_bytes_per_s;
+}
+
+std::vector<std::string> runs_beyond_bandwidth(const RecordSet& records, const Contexts& contexts) {
+  struct Excess {
+    int cases = 0, streamed = 0;
+    double most = 0;
+  };
+  std::map<std::string, Excess> runs;
+  for (const CaseRecord& r : records.cases) {
+    const Context context = contexts.of(r);
+    if (!is_timed(r) || r.time.cache != "streamed" || context.bandwidth == nullptr) continue;
+    Excess& excess = runs[r.run];
+    ++excess.streamed;
+    if (!beats_bandwidth(r, context)) continue;
+    ++excess.cases;
+    excess.most = std::max(excess.most, stored_bytes_per_s(r, context) / context.bandwidth->read_bytes_per_s);
   }
-  return number;
+  std::vector<std::string> sentences;
+  for (const auto& [run, excess] : runs)
+    if (excess.cases > 0)
+      sentences.push_back(fmt::format(
+          "BANDWIDTH: {} of {} streamed cases of run {} read more than memory gave when it was measured, up to {:.2f} "
+          "times as much. One of the two is wrong: measure again before anybody cites this run",
+          excess.cases, excess.streamed, run, excess.most));
+  return sentences;
+}
+
+double quantile(std::vector<double> values, double q) {
+  if (values.empty()) return kUnknown;
+  std::sort(values.begin(), values.end());
+  const double position = q * static_cast<double>(values.size() - 1);
+  const auto low = static_cast<std::size_t>(position);
+  const std::size_t high = std::min(low + 1, values.size() - 1);
+  return values[low] + (position - static_cast<double>(low)) * (values[high] - values[low]);
 }
 
 bool stores_below_entropy(const CaseRecord& record) {

@@ -18,7 +18,22 @@ struct Context {
   const CaseRecord* baseline = nullptr;
   const BandwidthRecord* bandwidth = nullptr;
   std::string why_no_baseline;  // one sentence if baseline is null
+  // The baseline codecs' kernels that were in the run, and those that the build has; 0: unknown, in older records.
+  std::int64_t raw_kernels = 0, known_raw_kernels = 0;
+  bool raw_is_filtered() const { return raw_kernels < known_raw_kernels; }
+  bool raw_is_complete() const { return known_raw_kernels > 0 && !raw_is_filtered(); }
+  std::string raw_text() const;  // "3 of 13 uncompressed kernels ran"; "" if all did, or nobody knows
 };
+
+// How far a number that compares the two was disturbed.
+Disturbance disturbance_of(const CaseRecord& record, const Context& context);
+
+// Whether a streamed case read more than its run's read bandwidth by more than a twentieth. Then something was in the
+// way of one of the two measurements, and no page cites the run.
+bool beats_bandwidth(const CaseRecord& record, const Context& context);
+
+// Linear interpolation between order statistics, q in [0, 1]; NaN for no values.
+double quantile(std::vector<double> values, double q);
 
 enum class Better { higher, lower, neither };
 
@@ -33,6 +48,7 @@ struct Metric {
 };
 
 std::span<const Metric> all_metrics();
+bool is_metric(std::string_view id);
 const Metric& find_metric(std::string_view id);  // throws ReportError with the known ids
 
 // Finds contexts. `baseline_codecs` are the ids of the uncompressed codecs, "a,b"; each takes other element types. The
@@ -48,8 +64,9 @@ class Contexts {
 
  private:
   struct Baselines {
-    bool failed = false;                            // some were not ok
-    std::map<std::string, const CaseRecord*> best;  // by cache class
+    bool failed = false;                                   // some were not ok
+    std::map<std::string, const CaseRecord*> best;         // by cache class
+    std::map<std::string, CaseRecord::Entrants> entrants;  // by codec
   };
   Context find(const CaseRecord& record) const;
   const RecordSet& records_;
@@ -59,6 +76,11 @@ class Contexts {
   mutable std::vector<std::optional<Context>> found_;         // of the records' cases, once each
 };
 
+// A sentence for each run with cases that beat its read bandwidth (beats_bandwidth).
+std::vector<std::string> runs_beyond_bandwidth(const RecordSet& records, const Contexts& contexts);
+
+// Whether number_of takes it: a metric or a numeric field.
+bool is_number(std::string_view name);
 // A metric's value or, if `name` is a numeric field (see fields.h), that field's.
 double number_of(const CaseRecord& record, const Context& context, std::string_view name);
 

@@ -32,6 +32,13 @@ std::string to_string(const Value& value);   // shortest text that reads back as
 // Whether to distrust its times: more than a tenth of the samples were disturbed or unsteady, or, on a CPU, other
 // programs kept more than a quarter of a core busy.
 bool is_disturbed(const CaseRecord& record);
+// How far: `ruined` where the samples of a disturbed case scatter by a fifth of their median (10th to 90th percentile),
+// where its threads waited for a fifth of the time, or where a core was a fifth slower.
+enum class Disturbance : std::uint8_t { none, slight, ruined };
+Disturbance disturbance_of(const CaseRecord& record);
+std::string_view to_string(Disturbance disturbance);  // "none", "slight", "ruined"
+// What stands after each number that comes from such times: "", " !" or " !!".
+std::string_view mark_of(Disturbance disturbance);
 
 // The causes of disturbed cases.
 struct Disturbers {

@@ -90,6 +90,12 @@ struct CaseRecord {
   };
   std::vector<Blocks> blocks;  // empty for other codecs and ops
 
+  // How much of this codec was in the run, with this data, op, backend, tokens and threads; 0 in older records.
+  struct Entrants {
+    std::int64_t kernels = 0, known_kernels = 0;  // with their policies: in the run, and in the build
+    std::int64_t settings = 0;                    // of the codec
+  } entrants;
+
   // Op `step`: the layers that a step walks over; all stand in memory.
   struct Step {
     std::int64_t blocks = 0;          // of the decoder, in memory
@@ -127,6 +133,7 @@ struct CaseRecord {
     double clock_before_hz = kUnknown, clock_after_hz = kUnknown, memory_clock_hz = kUnknown;
     double power_w = kUnknown, temperature_c = kUnknown;
     std::string throttle_reasons = {};  // "none", or "power cap, ..."; "": unknown
+    double energy_j = kUnknown;         // of one pass, by the energy counter of the CPU packages or the GPU
     // Samples during which threads of the run had to wait for a core, and those next to which the cores were faster or
     // slower than at the start of the run, by number; kept like the others.
     std::vector<std::int64_t> disturbed_samples = {}, unsteady_samples = {};
@@ -163,6 +170,12 @@ struct CaseRecord {
     double clock_hz = kUnknown;                        // the lowest that the kernel told
     std::optional<std::int64_t> throttle_events = {};  // that the kernel counted
   } host;
+
+  // Not in files: the seeds that this case is made of (tables/seeds.h), and the ends of their stored bits.
+  struct Pooled {
+    std::vector<std::uint64_t> seeds = {};
+    double least_bits = kUnknown, most_bits = kUnknown;
+  } pooled;
 
   struct Check {
     std::string decode, outputs, guards;  // "exact", "intact", ... or what was wrong
@@ -338,6 +351,7 @@ void visit_time(Visitor& v, Time& time, bool watched_host, bool watched_cores) {
     v.field("temperature_c", time.temperature_c);
     v.field("throttle_reasons", time.throttle_reasons);
   }
+  if (v.has(std::isfinite(time.energy_j))) v.field("energy_j", time.energy_j);
   if (v.has(watched_host)) v.field("disturbed_samples", time.disturbed_samples);
   if (v.has(watched_cores)) v.field("unsteady_samples", time.unsteady_samples);
 }
@@ -395,6 +409,12 @@ void visit_case(Visitor& v, Record& r) {
     });
   if (v.has(!r.blocks.empty())) v.list("blocks", r.blocks, [&](auto& blocks) { visit_blocks(v, blocks); });
   v.object("kernel", [&] { visit_kernel(v, r.kernel, has_tokens(r)); });
+  if (v.has(r.entrants.known_kernels > 0))
+    v.object("entrants", [&] {
+      v.count("kernels", r.entrants.kernels, 31);
+      v.count("known_kernels", r.entrants.known_kernels, 31);
+      v.count("settings", r.entrants.settings, 31);
+    });
   if (v.has(r.kernel.op == "step")) v.object("step", [&] { visit_step(v, r.step); });
   const bool watched_host = std::isfinite(r.host.other_cores), watched_cores = std::isfinite(r.host.clock_share);
   v.object("time", [&] { visit_time(v, r.time, watched_host, watched_cores); });

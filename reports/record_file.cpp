@@ -1,4 +1,5 @@
 // Sets of records, and the reader that merges files. A broken line costs only that line.
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -9,6 +10,8 @@
 
 namespace ecmv::reports {
 namespace {
+
+constexpr std::size_t kMostOfALine = 64 << 20;
 
 // The lines left out, with reasons.
 class BrokenLines {
@@ -35,6 +38,21 @@ class BrokenLines {
   std::vector<std::string> messages_;
 };
 
+// The next line, without its newline. False at the end, or for a line longer than any record: then `name` is no file of
+// records, and may never end.
+bool read_line(std::istream& stream, std::string& line, const std::string& name, std::int64_t number) {
+  line.clear();
+  std::array<char, 1 << 16> part;
+  while (stream.getline(part.data(), part.size()) || stream.gcount() > 0) {
+    line.append(part.data(), static_cast<std::size_t>(stream.gcount()) - (!stream.fail() && !stream.eof() ? 1 : 0));
+    if (!stream.fail()) return true;
+    if (line.size() > kMostOfALine)
+      throw ReportError(fmt::format("{}:{}: a line of more than {} bytes is no record", name, number, kMostOfALine));
+    stream.clear(stream.rdstate() & ~std::ios::failbit);
+  }
+  return !line.empty();
+}
+
 }  // namespace
 
 void RecordSet::append(RecordSet other) {
@@ -54,22 +72,6 @@ const RunRecord* RecordSet::find_run(std::string_view id) const {
   return nullptr;
 }
 
-namespace {
-
-constexpr std::size_t kMostLineBytes = std::size_t{64} << 20;
-
-// As std::getline, but ends behind the longest line that a record may have: a device would go on for ever.
-bool read_line(std::istream& stream, std::string& line) {
-  line.clear();
-  for (char next = 0; stream.get(next) && next != '\n';) {
-    line += next;
-    if (line.size() > kMostLineBytes) return true;
-  }
-  return stream || !line.empty();
-}
-
-}  // namespace
-
 RecordSet read_records(const std::filesystem::path& path) {
   std::error_code failure;
   if (std::filesystem::is_directory(path, failure))
@@ -85,11 +87,8 @@ RecordSet read_records(std::istream& stream, const std::string& name) {
   BrokenLines broken(name);
   std::int64_t line_number = 0;
   bool any_good = false;
-  for (std::string line; read_line(stream, line);) {
+  for (std::string line; read_line(stream, line, name, line_number + 1);) {
     ++line_number;
-    if (line.size() > kMostLineBytes)
-      throw ReportError(fmt::format("{}:{}: the line has more than {} bytes, so this is no record file", name,
-                                    line_number, kMostLineBytes));
     const bool has_newline = !stream.eof();
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {

@@ -92,7 +92,7 @@ RecordWriter::RecordWriter(fs::path path, Existing existing) : path_(std::move(p
         fs::create_directories(path_.parent_path(), failure);
         if (failure)
           throw ReportError(
-              fmt::format("cannot make the folder {}: {}", path_.parent_path().string(), failure.message()));
+              fmt::format("cannot create the folder {}: {}", path_.parent_path().string(), failure.message()));
       }
       while (!open_file(existing)) {
       }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -18,6 +20,7 @@
 #include "reports/keys.h"
 #include "reports/tables/answer.h"
 #include "reports/tables/block_tables.h"
+#include "reports/tables/seeds.h"
 #include "reports/tables/tables.h"
 
 namespace ecmv::reports {
@@ -125,20 +128,27 @@ void expect_cases(const RecordSet& records) {
                                   records.cases.size(), kMostCases));
 }
 
-std::vector<std::string> warnings_of(const RecordSet& records, std::int64_t superseded) {
-  std::vector<std::string> warnings;
-  std::int64_t disturbed = 0;
+// "DISTURBED: ..." or nothing.
+void warn_of_disturbed(const RecordSet& records, std::vector<std::string>& warnings) {
+  std::int64_t disturbed = 0, ruined = 0;
   Disturbers disturbers;
   for (const CaseRecord& record : records.cases)
     if (is_disturbed(record)) {
       ++disturbed;
+      ruined += disturbance_of(record) == Disturbance::ruined;
       disturbers.add(record);
     }
   if (disturbed > 0)
-    warnings.push_back(
-        fmt::format("DISTURBED: {} were in the way of {} of {} cases. Their times are marked with an exclamation mark "
-                    "and decide nothing.",
-                    disturbers.text(), disturbed, records.cases.size()));
+    warnings.push_back(fmt::format(
+        "DISTURBED: {} were in the way of {} of {} cases. Their times are marked with ! and decide nothing{}.",
+        disturbers.text(), disturbed, records.cases.size(),
+        ruined > 0 ? fmt::format("; {} of them, marked with !!, are worth nothing", ruined) : ""));
+}
+
+std::vector<std::string> warnings_of(const RecordSet& records, const Contexts& contexts, std::int64_t superseded) {
+  std::vector<std::string> warnings;
+  warn_of_disturbed(records, warnings);
+  for (const std::string& sentence : runs_beyond_bandwidth(records, contexts)) warnings.push_back(sentence);
   warnings.insert(warnings.end(), records.notes.begin(), records.notes.end());
   if (superseded > 0)
     warnings.push_back(fmt::format("{} earlier records are left out: the case was ok when repeated", superseded));
@@ -186,12 +196,17 @@ ReportTables tables_of(const RecordSet& records, const Contexts& contexts) {
   return tables;
 }
 
-std::vector<Figure> figures_of(const RecordSet& records, const Contexts& contexts, const ReportOptions& options,
-                               std::vector<std::string>& warnings) {
+// A figure over seeds, or with a line or a facet for each, shows them apart.
+bool tells_seeds_apart(const XySpec& spec) {
+  return spec.x == "seed" || spec.series == "seed" || std::ranges::find(spec.facets, "seed") != spec.facets.end();
+}
+
+std::vector<Figure> figures_of(const RecordSet& records, const Contexts& contexts, const FigureMaker& each_seed,
+                               const ReportOptions& options, std::vector<std::string>& warnings) {
   const FigureMaker maker(records, contexts);
   std::vector<Figure> figures;
   for (const XySpec& spec : options.more_figures) {
-    std::vector<Figure> made = maker.xy(spec);
+    std::vector<Figure> made = (tells_seeds_apart(spec) ? each_seed : maker).xy(spec);
     if (made.empty())
       warnings.push_back(fmt::format("no figure of {} over {}: no facet has two x values", spec.y, spec.x));
     std::move(made.begin(), made.end(), std::back_inserter(figures));
@@ -219,28 +234,35 @@ void add_sections(Page& page, const ReportTables& tables, PageSection more_figur
   add({"problems", "Failed cases", false, tables.failures});
   add({"refused", "Refused and unavailable cases", true, tables.refusals});
   add({"results", "Results", false, tables.fastest});
-  add({"kernels", "All kernels, all columns", true, tables.all});
+  const bool sizes = std::ranges::all_of(tables.all, [](const Table& table) {
+    return table.id.starts_with("results_size") || table.id.starts_with("blocks");
+  });
+  add({"kernels", sizes ? "All columns" : "All kernels, all columns", true, tables.all});
   add(std::move(more_figures));
-  add({"sizes", "Coverage and bandwidth", true, tables.more});
+  add({"sizes", sizes ? "Coverage" : "Coverage and bandwidth", true, tables.more});
   add({"libraries", "Codecs from shared objects", true, tables.libraries});
   add({"glossary", "What the metrics mean", true, {metrics_table()}});
   add(std::move(provenance));
 }
 
-std::string markdown_of(const Page& page) {
-  std::string markdown = fmt::format("# {}\n\n", one_line(page.title));
-  if (!page.question.empty()) markdown += one_line(page.question) + "\n\n";
-  markdown += one_line(page.answer) + "\n\n";
-  if (!page.more.empty()) markdown += one_line(page.more) + "\n\n";
+// `instead`: what stands in the place of the results, or null.
+std::string markdown_of(const Page& page, const Table* instead) {
+  std::string markdown = fmt::format("# {}\n\n", markdown_escaped(page.title));
+  for (const std::string* text : {&page.question, &page.answer, &page.more})
+    if (!text->empty()) markdown += markdown_escaped(*text) + "\n\n";
   for (const auto& [status, count] : page.counts) markdown += fmt::format("* {}: {}\n", to_string(status), count);
-  for (const std::string& warning : page.warnings) markdown += fmt::format("* Note: {}\n", one_line(warning));
+  for (const std::string& warning : page.warnings) markdown += fmt::format("* Note: {}\n", markdown_escaped(warning));
   for (const PageFigure& drawn : page.lead_figures)
     if (!drawn.svg.empty())
-      markdown += fmt::format("\n![{}](figures/{}.svg)\n", one_line(drawn.figure->title), drawn.figure->id);
+      markdown += fmt::format("\n![{}](figures/{}.svg)\n", markdown_escaped(drawn.figure->title), drawn.figure->id);
   for (const PageSection& section : page.sections) {
     if (section.tables.empty() || section.id == "glossary") continue;
+    if (instead != nullptr && section.id == "kernels") continue;
     markdown += fmt::format("\n## {}\n", section.title);
-    for (const Table& table : section.tables) markdown.append("\n").append(to_markdown(table));
+    if (instead != nullptr && section.id == "results")
+      markdown.append("\n").append(to_markdown(*instead));
+    else
+      for (const Table& table : section.tables) markdown.append("\n").append(to_markdown(table));
   }
   return markdown;
 }
@@ -259,11 +281,13 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
                            const std::filesystem::path& directory) {
   expect_cases(all_records);
   std::int64_t superseded = 0;
-  const RecordSet records = without_superseded(all_records, superseded);
+  const RecordSet each_seed = without_superseded(all_records, superseded);
+  const Contexts of_each_seed(each_seed, options.baseline_codec);
+  const RecordSet records = pooled_seeds(each_seed).records;
   const Contexts contexts(records, options.baseline_codec);
   const CaseKeys keys(records);
   WrittenReport report;
-  report.warnings = warnings_of(records, superseded);
+  report.warnings = warnings_of(each_seed, of_each_seed, superseded);
 
   Page page;
   const std::string experiments = distinct(records.cases, ", ", [](const CaseRecord& r) { return r.experiment; });
@@ -271,7 +295,7 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   page.question = distinct(records.runs, " ", [](const RunRecord& r) { return r.question; });
   const Answer found = answer(records, contexts);
   page.answer = found.sentence, page.more = found.more;
-  page.counts = count_statuses(records);
+  page.counts = count_statuses(each_seed);
   for (const RunRecord& run : all_records.runs) page.json_lines.push_back(to_json_line(run));
   for (const BandwidthRecord& bandwidth : all_records.bandwidths) page.json_lines.push_back(to_json_line(bandwidth));
   for (const CaseRecord& record : all_records.cases) page.json_lines.push_back(to_json_line(record));
@@ -279,7 +303,8 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   std::error_code failure;
   std::filesystem::create_directories(directory, failure);
   if (failure) throw ReportError(fmt::format("cannot create {}: {}", directory.string(), failure.message()));
-  const std::vector<Figure> figures = figures_of(records, contexts, options, report.warnings);
+  const std::vector<Figure> figures =
+      figures_of(records, contexts, FigureMaker(each_seed, of_each_seed), options, report.warnings);
   const std::vector<std::size_t> lead = lead_figures(figures, found.subject);
   PageSection more_figures{"figures", "More figures"};
   const std::vector<DrawnFigure> all_drawn =
@@ -295,18 +320,22 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   page.warnings = report.warnings;
   const ReportTables tables = tables_of(records, contexts);
   add_sections(page, tables, std::move(more_figures), provenance_of(records));
+  const Table flat = flat_table(each_seed, of_each_seed);
+  const Table asked_for = options.columns.empty() ? flat : with_columns(flat, options.columns);
 
   const auto write = [&](const std::string& name, const std::string& text) {
     const std::filesystem::path path = directory / name;
+    errno = 0;
     std::ofstream file(path, std::ios::binary);
     file << text;
     file.close();
-    if (!file) throw ReportError(fmt::format("cannot write {}", path.string()));
+    if (!file)
+      throw ReportError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno != 0 ? errno : EIO)));
     report.files.push_back(path);
   };
   write("report.html", to_html(page));
-  write("results.md", markdown_of(page));
-  write("results.csv", to_csv(flat_table(records, contexts)));
+  write("results.md", markdown_of(page, options.columns.empty() ? nullptr : &asked_for));
+  write("results.csv", to_csv(asked_for));
   std::string latex = "% Needs \\usepackage{array,booktabs}.\n";
   for (const Table& table : paper_tables(records, contexts, keys, options.paper_rows))
     latex.append("\n").append(to_latex(table));

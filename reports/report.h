@@ -16,6 +16,7 @@ struct ReportOptions {
   std::string gnuplot = "gnuplot";      // program, found on PATH
   int gnuplot_seconds = 60;             // for one drawing; after a timeout no more are drawn
   std::vector<XySpec> more_figures;     // from --x --y --series --facet
+  std::vector<std::string> columns;     // of results.csv and of the results in results.md; empty: all of the first
   std::vector<std::string> paper_rows;  // keys (keys.h) for the rows of results.tex; empty: the fastest of each codec
 };
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <set>
+#include <tuple>
 
 #include "reports/record.h"
 
@@ -34,6 +35,24 @@ bool is_disturbed(const CaseRecord& record) {
   std::set<std::int64_t> marked(record.time.disturbed_samples.begin(), record.time.disturbed_samples.end());
   marked.insert(record.time.unsteady_samples.begin(), record.time.unsteady_samples.end());
   return 10 * marked.size() > record.time.samples_s.size() || beside_busy_programs(record);
+}
+
+Disturbance disturbance_of(const CaseRecord& record) {
+  constexpr double kRuined = 0.2;
+  if (!is_disturbed(record)) return Disturbance::none;
+  const auto& [time, host] = std::tie(record.time, record.host);
+  const bool ruined = time.p90_s - time.p10_s > kRuined * time.median_s || host.waiting_share > kRuined ||
+                      host.clock_share < 1 - kRuined || host.throughput_share < 1 - kRuined;
+  return ruined ? Disturbance::ruined : Disturbance::slight;
+}
+
+std::string_view to_string(Disturbance disturbance) {
+  constexpr std::array<std::string_view, 3> kNames = {"none", "slight", "ruined"};
+  return kNames.at(static_cast<std::size_t>(disturbance));
+}
+
+std::string_view mark_of(Disturbance disturbance) {
+  return disturbance == Disturbance::ruined ? " !!" : disturbance == Disturbance::slight ? " !" : "";
 }
 
 void Disturbers::add(const CaseRecord& record) {

@@ -65,6 +65,10 @@ DeviceInfo describe_cpu() {
   return info;
 }
 
+int threads_within(double quota_cores, int threads) {
+  return quota_cores > 0 && quota_cores < threads ? std::max(1, static_cast<int>(quota_cores)) : threads;
+}
+
 double cpu_quota_cores() {
   // Version 2: "max 100000" or "200000 100000" in the process's group and all above it. The smallest quota applies.
   double least = 0;

@@ -10,5 +10,7 @@ DeviceInfo describe_cpu();
 
 // The control group's quota in cores (cgroup v2 cpu.max, v1 cpu.cfs_quota_us); 0: no quota.
 double cpu_quota_cores();
+// How many of these threads the quota can run at once, at least one; all of them without a quota (0).
+int threads_within(double quota_cores, int threads);
 
 }  // namespace ecmv::backends::cpu

@@ -130,8 +130,7 @@ int Crew::available_cores() {
   cpu_set_t allowed;
   const int cores =
       sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : Team::available_threads();
-  const double quota = cpu_quota_cores();
-  return quota > 0 && quota < cores ? std::max(1, static_cast<int>(quota)) : cores;
+  return threads_within(cpu_quota_cores(), cores);
 }
 
 }  // namespace ecmv::backends::cpu

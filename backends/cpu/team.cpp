@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/cpu_info.h"
+
 namespace ecmv::backends::cpu {
 namespace {
 
@@ -77,7 +79,9 @@ void Team::run(const std::function<void(int, int)>& body) const {
 
 int Team::available_threads() {
   int error = 0;
-  return creatable_threads(std::max(1, std::min(omp_get_max_threads(), omp_get_thread_limit())), error);
+  const int most = std::max(1, std::min(omp_get_max_threads(), omp_get_thread_limit()));
+  static const double quota = cpu_quota_cores();
+  return creatable_threads(threads_within(quota, most), error);
 }
 
 void Team::use_threads(int threads) { omp_set_num_threads(threads); }

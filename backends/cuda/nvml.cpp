@@ -14,6 +14,7 @@ struct Library {
   int (*find)(const char*, Handle*) = nullptr;
   int (*clock)(Handle, int, unsigned*) = nullptr;
   int (*power)(Handle, unsigned*) = nullptr;
+  int (*energy)(Handle, unsigned long long*) = nullptr;
   int (*temperature)(Handle, int, unsigned*) = nullptr;
   int (*throttle)(Handle, unsigned long long*) = nullptr;
   int (*driver)(char*, unsigned) = nullptr;
@@ -29,6 +30,7 @@ struct Library {
     nvml.find(find, "nvmlDeviceGetHandleByPciBusId_v2");
     nvml.find(clock, "nvmlDeviceGetClockInfo");
     nvml.find(power, "nvmlDeviceGetPowerUsage");
+    nvml.find(energy, "nvmlDeviceGetTotalEnergyConsumption");
     nvml.find(temperature, "nvmlDeviceGetTemperature");
     nvml.find(throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
     nvml.find(driver, "nvmlSystemGetDriverVersion");
@@ -75,6 +77,9 @@ DeviceState read_nvml(const char* bus_id) {
   if (library.clock != nullptr && library.clock(device, kClockOfMemory, &value) == 0)
     state.memory_clock_hz = value * 1e6;
   if (library.power != nullptr && library.power(device, &value) == 0) state.power_w = value * 1e-3;
+  unsigned long long millijoules = 0;
+  if (library.energy != nullptr && library.energy(device, &millijoules) == 0)
+    state.energy_j = static_cast<double>(millijoules) * 1e-3;
   if (library.temperature != nullptr && library.temperature(device, kSensorOfChip, &value) == 0)
     state.temperature_c = value;
   unsigned count = 0;

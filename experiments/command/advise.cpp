@@ -29,7 +29,12 @@ namespace {
 
 using reports::Column;
 
-constexpr double kMostSeconds = 110;  // of measuring
+// Measuring ends after this time: soon where there is little to measure, however busy the machine is.
+double most_seconds(const datasets::WeightLayers& weights) {
+  double elements = 0;
+  for (const datasets::WeightLayer& layer : weights.layers) elements += static_cast<double>(layer.shape.elements());
+  return std::clamp(20 + elements / 2e6, 20.0, 110.0);
+}
 
 struct AdviseOptions {
   SampleRequest sample;
@@ -64,9 +69,9 @@ reports::RecordSet measure(const AdviseOptions& options, const datasets::WeightL
   run_options.run_id = run.run;
   run_options.progress = &std::cerr;
   run_options.batch_seconds = 5;
+  const double most = most_seconds(weights);
   run_options.interrupted = [&] {
-    return interrupted() ||
-           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > kMostSeconds;
+    return interrupted() || std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > most;
   };
   run_options.on_case = [&](const reports::CaseRecord& record) {
     records.cases.push_back(record);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -120,9 +121,11 @@ void catch_interrupts() {
 bool interrupted() { return signals_caught > 0; }
 
 void add_selection(CLI::App& verb, Selection& selection) {
-  verb.add_option("--filter", selection.filter, "only cases whose name matches this regular expression");
+  verb.add_option(
+      "--filter", selection.filter,
+      "only cases whose name matches this regular expression, or with KEY=VALUE|VALUE,... of axes and settings");
   verb.add_option("--exclude", selection.exclude,
-                  "drops cases whose name (see --dry-run) matches this regular expression");
+                  "drops cases whose name (see --dry-run) matches it, or with KEY=VALUE|VALUE,...");
   verb.add_option("-a,--axis", selection.edits.axes,
                   "AXIS=VALUES: replaces an axis in every block, e.g. d=2048,4096 or simd_target=all")
       ->allow_extra_args(false);
@@ -179,10 +182,12 @@ static bool holds_records(const std::string& file) {
 void write_output(const std::string& file, const std::function<void(std::ostream&)>& write) {
   if (file == "-") return write(std::cout);
   if (holds_records(file)) throw UsageError(fmt::format("The file {} holds records and is not overwritten.", file));
+  errno = 0;
   std::ofstream stream(file);
   if (stream) write(stream);
   stream.close();
-  if (!stream) throw UsageError(fmt::format("The file {} cannot be written.", file));
+  const int error = errno != 0 ? errno : EIO;
+  if (!stream) throw UsageError(fmt::format("The file {} cannot be written: {}.", file, std::strerror(error)));
 }
 
 static int parse_and_act(int argc, char** argv) {

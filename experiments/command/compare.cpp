@@ -47,8 +47,7 @@ reports::Table for_terminal(const reports::ComparisonResult& result, bool all) {
          text_cell(!pair                          ? ""
                    : row.stored_bytes_change == 0 ? "0"
                                                   : fmt::format("{:+d}", row.stored_bytes_change)),
-         text_cell(fmt::format("{} of {}, {}{}", record.kernel.op, reports::codec_label(record),
-                               reports::field_text(record, "data"),
+         text_cell(fmt::format("{} of {}, {}{}", record.kernel.op, reports::codec_label(record), result.data_of(record),
                                record.kernel.op == "size" ? "" : ", " + reports::kernel_label(record))),
          text_cell(row.note)});
   }

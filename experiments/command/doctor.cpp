@@ -15,6 +15,7 @@
 #include "backends/backend.h"
 #include "backends/cpu/cpu_info.h"
 #include "backends/cpu/memory_limits.h"
+#include "backends/cpu/team.h"
 #include "codecs/loaded/library.h"
 #include "codecs/registry.h"
 #include "experiments/command/command.h"
@@ -83,6 +84,11 @@ void check_load(std::vector<Finding>& findings) {
   const backends::DeviceInfo cpu = backends::cpu::describe_cpu();
   findings.push_back(
       {Level::fine, "CPU", fmt::format("{}, {} logical CPUs", cpu.name, sysconf(_SC_NPROCESSORS_ONLN)), ""});
+  if (const double quota = backends::cpu::cpu_quota_cores(); quota > 0)
+    findings.push_back({quota < 1 ? Level::warning : Level::note, "quota",
+                        fmt::format("the control group may use {:.2g} cores, so 'all' threads are {}", quota,
+                                    backends::cpu::Team::available_threads()),
+                        "measure where no quota stops threads, or read times as those of such a share"});
   std::string targets;
   for (const backends::Backend& backend : backends::all_backends())
     for (const backends::DeviceInfo& info : backend.devices())

@@ -39,7 +39,8 @@ std::vector<codecs::CodecEntry> chosen_codecs(Named named) {
   for (const std::string& id : named) {
     const codecs::CodecEntry* entry = codecs::find_codec(id);
     if (entry == nullptr)
-      throw UsageError(fmt::format("There is no codec '{}'.{}", id, codecs::did_you_mean(id, known)));
+      throw UsageError(fmt::format("There is no codec '{}'.{} 'ecmv list codecs' has them all.", id,
+                                   codecs::did_you_mean(id, known)));
     chosen.push_back(*entry);
   }
   return chosen;

@@ -24,16 +24,32 @@ void expect_known(const std::string& flag, const std::string& name, bool number)
   std::vector<std::string_view> known;
   if (number) {
     for (const reports::Metric& metric : reports::all_metrics()) known.push_back(metric.id);
-    for (const char* field : {"rows", "cols", "dimension", "sigma", "layers", "threads", "elements", "batch", "ranks"})
-      known.push_back(field);
+    if (reports::is_number(name)) return;
   } else {
     known = reports::field_names();
-    if (name.starts_with("setting.") || reports::is_field(name)) return;
+    if (name.starts_with("setting.") || reports::is_field(name) || (flag == "--x" && reports::is_number(name))) return;
   }
   if (std::ranges::find(known, name) == known.end())
     throw UsageError(fmt::format("{} {}: there is no such {}.{}{}", flag, name,
                                  number ? "metric or numeric field" : "field", codecs::did_you_mean(name, known),
                                  number ? " See 'ecmv list metrics'." : ""));
+}
+
+// A figure for each pair of x and y.
+std::vector<reports::XySpec> figures_of(const std::vector<std::string>& xs, std::vector<std::string> ys,
+                                        const std::vector<std::string>& linear) {
+  std::vector<reports::XySpec> figures;
+  if (ys.empty()) ys = {"elements_per_s"};
+  const auto is_linear = [&](const char* axis) { return std::ranges::find(linear, axis) != linear.end(); };
+  for (const std::string& x : xs)
+    for (const std::string& y : ys) {
+      reports::XySpec& figure = figures.emplace_back();
+      figure.id = xs.size() * ys.size() == 1 ? "asked_for" : fmt::format("asked_for {} {}", y, x);
+      figure.x = x, figure.y = y;
+      figure.log_x = !is_linear("x"), figure.log_y = !is_linear("y");
+      figure.asked_for = true;
+    }
+  return figures;
 }
 
 }  // namespace
@@ -50,8 +66,8 @@ static void expect_baseline(const std::string& baseline, const reports::RecordSe
 
 void add_report(CLI::App& app, CommandLine& line) {
   struct Options {
-    std::vector<std::string> records, facets, rows;
-    std::string directory, google_benchmark, title, x, y, series = "codec", gnuplot = "gnuplot";
+    std::vector<std::string> records, facets, rows, x, y, linear, columns;
+    std::string directory, google_benchmark, title, series = "codec", gnuplot = "gnuplot";
     std::string baseline{kDefaultBaseline};
   };
   auto options = std::make_shared<Options>();
@@ -66,15 +82,31 @@ void add_report(CLI::App& app, CommandLine& line) {
   verb->add_option("--row", options->rows,
                    "KEY: a row of results.tex, may be repeated; keys stand in results.csv (the fastest of each codec)")
       ->allow_extra_args(false);
-  CLI::Option* x = verb->add_option("--x", options->x, "adds a figure: metric or numeric field on the x axis");
-  verb->add_option("--y", options->y, "metric or numeric field on its y axis (elements_per_s)")->needs(x);
+  verb->add_option("--columns", options->columns,
+                   "columns of results.csv, for it and for the results in results.md instead of all")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  CLI::Option* x = verb->add_option("--x", options->x,
+                                    "adds a figure: metric, field or setting.NAME on the x axis; several add several")
+                       ->delimiter(',')
+                       ->allow_extra_args(false);
+  verb->add_option("--y", options->y,
+                   "metric or numeric field on its y axis (elements_per_s); several, several figures")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->needs(x);
+  verb->add_option("--linear", options->linear, "x, y or both: these axes are not logarithmic")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"x", "y"}))
+      ->needs(x);
   verb->add_option("--series", options->series, "field of its lines (codec)")->needs(x);
   verb->add_option("--facet", options->facets, "fields; one figure for each combination")->delimiter(',')->needs(x);
   verb->add_option("--gnuplot", options->gnuplot, "the gnuplot program");
   verb->callback([options, baseline, &line] {
     line.action = [options, baseline] {
-      if (!options->x.empty()) expect_known("--x", options->x, true);
-      if (!options->y.empty()) expect_known("--y", options->y, true);
+      for (const std::string& x : options->x) expect_known("--x", x, false);
+      for (const std::string& y : options->y) expect_known("--y", y, true);
       expect_known("--series", options->series, false);
       for (const std::string& facet : options->facets) expect_known("--facet", facet, false);
       reports::RecordSet records;
@@ -91,15 +123,10 @@ void add_report(CLI::App& app, CommandLine& line) {
       report.title = options->title;
       report.paper_rows = options->rows;
       report.gnuplot = options->gnuplot;
-      if (!options->x.empty()) {
-        reports::XySpec figure;
-        figure.id = "asked_for";
-        figure.x = options->x;
-        figure.y = options->y.empty() ? "elements_per_s" : options->y;
-        figure.series = options->series;
-        figure.facets = options->facets;
-        report.more_figures.push_back(figure);
-      }
+      report.columns = options->columns;
+      report.more_figures = figures_of(options->x, options->y, options->linear);
+      for (reports::XySpec& figure : report.more_figures)
+        figure.series = options->series, figure.facets = options->facets;
       const reports::WrittenReport written = reports::write_report(records, report, options->directory);
       (options->google_benchmark == "-" ? std::cerr : std::cout) << written.terminal_text;
       for (const std::string& warning : written.warnings) std::cerr << "ecmv: " << warning << "\n";

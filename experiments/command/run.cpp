@@ -14,6 +14,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/core_speed.h"
+#include "backends/cpu/crew.h"
 #include "backends/cpu/host_load.h"
 #include "backends/world.h"
 #include "codecs/did_you_mean.h"
@@ -144,6 +145,16 @@ void warn_of_load(backends::cpu::CoreWatch& cores) {
         "throughput{}. Times will be marked.\n",
         worst.clock_share, worst.throughput_share,
         worst.throttle_events.value_or(0) > 0 ? ", and the kernel counted throttling" : "");
+}
+
+// More threads than cores wait for each other at every layer.
+void warn_of_threads(const Experiment& experiment) {
+  int most = 0;
+  for (const Case& one : experiment.cases) most = std::max(most, one.kernel.threads);
+  const int cores = backends::cpu::Crew::available_cores();
+  if (most > cores)
+    std::cerr << fmt::format("ecmv: {} threads share the {} core{} that this process may use: they take turns.\n", most,
+                             cores, cores == 1 ? "" : "s");
 }
 
 // Whether the experiment has a case on this backend, even in another shard.
@@ -292,6 +303,7 @@ int run_cases(const RunVerbOptions& options, const CommandLine& line) {
     std::cerr << "Continue with: " << resume_command(line, options, experiment) << "\n" << std::flush;
     ::_exit(kFailedCase);
   });
+  warn_of_threads(experiment);
   std::optional<backends::cpu::CoreWatch> cores;
   if (measures) {
     warn_of_load(cores.emplace());
@@ -374,6 +386,9 @@ void add_run(CLI::App& app, CommandLine& line) {
   verb->add_option("--json", options->tables.json, "every case and metric as JSON to FILE, or - for stdout");
   verb->add_option("--csv", options->tables.csv, "the same as CSV");
   verb->add_option("--md", options->tables.markdown, "tables as Markdown");
+  verb->add_option("--columns", options->tables.columns, "of --json, --csv and --md: these columns of results.csv")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   add_ad_hoc(*verb, options->ad_hoc);
   verb->footer("Flags of Google Benchmark (--benchmark_...) are passed on.");
   verb->callback([options, &line] { line.action = [options, &line] { return run(*options, line); }; });

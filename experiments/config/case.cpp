@@ -2,6 +2,7 @@
 #include "experiments/config/case.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -122,6 +123,40 @@ std::string Case::short_name() const {
 }
 
 std::string Case::name() const { return data.name() + "/" + codec.name() + "/" + kernel.name(); }
+
+std::optional<std::string> Case::value_of(std::string_view key) const {
+  if (const KernelAxis* axis = find_kernel_axis(key); axis != nullptr && axis->value != nullptr)
+    return axis->value(kernel);
+  const datasets::Shape& shape = data.shape;
+  if (key == "source") return data.source;
+  if (key == "codec") return codec.id;
+  if (key == "d") return shape.rows == shape.cols ? std::to_string(shape.rows) : "";
+  if (key == "rows" && shape.rows > 0) return std::to_string(shape.rows);
+  if (key == "cols" && shape.cols > 0) return std::to_string(shape.cols);
+  if (key == "layers") return std::to_string(data.layers);
+  if (key == "seed") return std::to_string(data.seed);
+  if (key == "quantise") return data.quantiser.id.empty() ? "" : data.quantiser.name();
+  const std::string name(key);
+  if (const auto found = data.numbers.find(name); found != data.numbers.end()) return fmt::format("{}", found->second);
+  if (const auto found = data.texts.find(name); found != data.texts.end()) return found->second;
+  if (const auto found = codec.settings.values().find(name); found != codec.settings.values().end())
+    return std::visit([](const auto& value) { return fmt::format("{}", value); }, found->second);
+  return std::nullopt;
+}
+
+bool matches(const Case& one, const CaseRule& rule) {
+  const auto number_of = [](const std::string& text) {
+    char* end = nullptr;
+    const double number = std::strtod(text.c_str(), &end);
+    return text.empty() || *end != '\0' ? std::optional<double>() : number;
+  };
+  return std::ranges::all_of(rule, [&](const auto& entry) {
+    const std::optional<std::string> value = one.value_of(entry.first);
+    return value && std::ranges::any_of(entry.second, [&](const std::string& wanted) {
+             return *value == wanted || (number_of(wanted) && number_of(*value) == number_of(wanted));
+           });
+  });
+}
 
 std::string Case::key() const {
   return fmt::format(

@@ -126,7 +126,14 @@ struct Case {
   std::string name() const;        // data/codec/kernel
   std::string short_name() const;  // the short names, for people
   std::string key() const;         // 16 hexadecimal digits, a hash of name() and the format version
+  // What a rule of `exclude`, or of --filter and --exclude, compares: an axis of data or kernels, a parameter of the
+  // source, "codec", or a setting. Nothing if the case has no such key.
+  std::optional<std::string> value_of(std::string_view key) const;
 };
+
+// One rule: every key has one of its values.
+using CaseRule = std::map<std::string, std::vector<std::string>>;
+bool matches(const Case& one, const CaseRule& rule);  // "32" is 32.0
 
 // How long and how often to measure. One sample is the mean of as many passes as fill min_time_s.
 struct MeasureSpec {
@@ -134,6 +141,9 @@ struct MeasureSpec {
   double min_time_s = 0.1;
   double max_seconds = 20;  // for one case: takes fewer repetitions rather than more time
   int warm_up = 1;          // passes before each sample
+  // Above 0: stops before `repetitions` where the 95 % interval of the median is narrower than this part of it.
+  double until_noise = 0;
+  bool bandwidth = true;  // the read bandwidth is measured where a streamed case needs it
 };
 
 // Each sample is one pass: then nothing is estimated beforehand either.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
+#include <regex>
 #include <sstream>
 #include <unordered_map>
 #include <unordered_set>
@@ -150,7 +152,8 @@ bool Edits::set_path(YAML::Node node, const std::string& path, const YAML::Node&
 }
 
 MeasureSpec read_measure(const YAML::Node& node, YamlErrors& errors) {
-  static constexpr std::string_view kKeys[] = {"repetitions", "min_time", "max_seconds", "warm_up"};
+  static constexpr std::string_view kKeys[] = {"repetitions", "min_time",    "max_seconds",
+                                               "warm_up",     "until_noise", "bandwidth"};
   MeasureSpec measure;
   if (!check_map(node, "measure", kKeys, errors)) return measure;
   const auto positive = [&](std::string_view key, double& out) {
@@ -169,6 +172,18 @@ MeasureSpec read_measure(const YAML::Node& node, YamlErrors& errors) {
     measure.repetitions = static_cast<int>(read_integer(value, "repetitions", 1, 10'000, errors).value_or(1));
   if (const YAML::Node value = child(node, "warm_up"); value.IsDefined())
     measure.warm_up = static_cast<int>(read_integer(value, "warm_up", 0, 1000, errors).value_or(0));
+  if (const YAML::Node value = child(node, "until_noise"); value.IsDefined())
+    if (const auto noise = read_number(value, "until_noise", errors)) {
+      if (*noise >= 0 && *noise < 1)
+        measure.until_noise = *noise;
+      else
+        errors.add(value, "'until_noise' is a part of the median, at least 0 (off) and below 1.");
+    }
+  if (const YAML::Node value = child(node, "bandwidth"); value.IsDefined()) {
+    const std::string text = read_text(value, "bandwidth", errors).value_or("true");
+    if (text != "true" && text != "false") errors.add(value, "'bandwidth' is true or false.");
+    measure.bandwidth = text == "true";
+  }
   return measure;
 }
 
@@ -184,11 +199,37 @@ void write_defaults(YAML::Node root, int64_t seed, const Experiment& experiment)
   fill(root["measure"], "min_time", measure.min_time_s);
   fill(root["measure"], "max_seconds", measure.max_seconds);
   fill(root["measure"], "warm_up", measure.warm_up);
+  if (measure.until_noise > 0) fill(root["measure"], "until_noise", measure.until_noise);
+  if (!measure.bandwidth) fill(root["measure"], "bandwidth", measure.bandwidth);
   for (YAML::Node block : root["experiments"]) {
     const YAML::Node kernels = block["kernels"];
     for (const KernelAxis& axis : kernel_axes())  // one of other tasks is not allowed there
       if (axis.tasks.empty() && (axis.old_key.empty() || !kernels[std::string(axis.old_key)].IsDefined()))
         fill(kernels, std::string(axis.key), std::string(axis.fallback));
+  }
+}
+
+// Paths in a config are relative to it. One that does not lie there is taken as it stands.
+void find_files_below(const std::filesystem::path& folder, YAML::Node root) {
+  const auto found = [&](const YAML::Node& node) {
+    const std::filesystem::path path = node.IsScalar() ? node.Scalar() : "";
+    std::error_code none;
+    const bool is_there = !path.empty() && path.is_relative() && std::filesystem::exists(folder / path, none);
+    return is_there ? scalar_at(node.Mark(), (folder / path).lexically_normal().string()) : node;
+  };
+  const YAML::Node blocks = child(root, "experiments");
+  if (folder.empty() || !blocks.IsDefined() || !blocks.IsSequence()) return;
+  for (YAML::Node block : blocks) {
+    YAML::Node data = child(block, "data");
+    const YAML::Node file = child(data, "file");
+    if (!file.IsDefined()) continue;
+    if (!file.IsSequence()) {
+      data["file"] = found(file);
+      continue;
+    }
+    YAML::Node list(YAML::NodeType::Sequence);
+    for (const YAML::Node& one : file) list.push_back(found(one));
+    data["file"] = list;
   }
 }
 
@@ -208,12 +249,13 @@ datasets::Shape shrunk(datasets::Shape shape) {
 ConfigError::ConfigError(std::vector<std::string> all) : std::runtime_error(join(all)), messages(std::move(all)) {}
 
 Experiment parse_experiment(const std::string& text, const std::string& file, const ConfigEdits& edits,
-                            std::span<const codecs::CodecEntry> codecs, const std::vector<std::string>& flags) {
+                            std::span<const codecs::CodecEntry> codecs, const std::vector<std::string>& flags,
+                            const std::filesystem::path& folder) {
   static constexpr std::string_view kKeys[] = {"schema",  "name",   "question",   "seed",
                                                "measure", "verify", "experiments"};
   if (static_cast<int64_t>(text.size()) > kMostConfigBytes)
     throw ConfigError(
-        {fmt::format("{}: it has more than the {} bytes that a config may have.", file, kMostConfigBytes)});
+        {fmt::format("{}: it has more bytes than the {} that a config may have.", file, kMostConfigBytes)});
   const Edits changes(edits, text);
   YamlErrors errors([&](int line, int column) {
     if (line < 0) return file;
@@ -230,6 +272,7 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
     throw ConfigError({fmt::format("{}:{}:{}: {}.", file, e.mark.line + 1, e.mark.column + 1, words_of(e))});
   }
   if (!root.IsMap()) throw ConfigError({fmt::format("{}: a config is a map that begins with 'schema: 1'.", file)});
+  find_files_below(folder, root);
   try {
     changes.apply(root, errors);
   } catch (const YAML::Exception& e) {
@@ -264,7 +307,8 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
     errors.add(blocks.IsDefined() ? blocks : root, "'experiments' must be a list of at least one block.");
   else
     for (const YAML::Node& block : blocks)
-      read_block(block, static_cast<uint64_t>(seed), codecs, experiment.cases, errors);
+      read_block(block, static_cast<uint64_t>(seed), codecs, !edits.axes.empty() || !edits.values.empty(),
+                 experiment.cases, errors);
   if (!errors.messages().empty()) throw ConfigError(errors.messages());
 
   experiment.remarks = errors.remarks();
@@ -279,24 +323,52 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
 Experiment load_experiment(const std::string& config, const ConfigEdits& edits,
                            std::span<const codecs::CodecEntry> codecs) {
   const std::string path = find_config(config);
-  std::ifstream file(path, std::ios::binary);
-  std::string start(static_cast<size_t>(kMostConfigBytes) + 1, '\0');  // a device would go on for ever
-  if (file) file.read(start.data(), static_cast<std::streamsize>(start.size()));
-  start.resize(static_cast<size_t>(file.gcount()));
-  if (file.bad() || !(file.eof() || file.good()) || (start.empty() && !file.eof()))
+  std::ifstream file(path);
+  std::string text(static_cast<size_t>(kMostConfigBytes) + 1, '\0');  // not all of an endless file
+  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (!file.is_open() || file.bad() || (file.fail() && !file.eof()))
     throw ConfigError({fmt::format("{}: the file cannot be read.{}", path, nearest_config(config))});
-  return parse_experiment(start, path, edits, codecs);
+  return parse_experiment(text, path, edits, codecs, {}, std::filesystem::path(path).parent_path());
 }
+
+namespace {
+
+// "codec=rans,lanes=16|32", if every key is one of some case.
+std::optional<CaseRule> rule_of(const std::string& text, const std::vector<Case>& cases) {
+  static const std::regex part(R"(([a-z][a-z0-9_]*)=([A-Za-z0-9_.:|+-]+)(,|$))");
+  CaseRule rule;
+  auto at = text.begin();
+  for (std::smatch found; at != text.end(); at = found[0].second) {
+    if (!std::regex_search(at, text.end(), found, part, std::regex_constants::match_continuous)) return std::nullopt;
+    const std::string key = found[1];
+    if (std::ranges::none_of(cases, [&](const Case& one) { return one.value_of(key).has_value(); }))
+      return std::nullopt;
+    std::istringstream values(found[2].str());
+    for (std::string value; std::getline(values, value, '|');) rule[key].push_back(value);
+  }
+  return rule.empty() ? std::nullopt : std::optional(rule);
+}
+
+}  // namespace
 
 std::string filter_cases(Experiment& experiment, const std::string& filter, const std::string& exclude) {
   const size_t all = experiment.cases.size();
   const std::string example = all > 0 ? experiment.cases.front().short_name() : "";
   try {
     const datasets::Pattern keep(filter), drop(exclude);
+    const std::optional<CaseRule> kept = rule_of(filter, experiment.cases),
+                                  dropped = rule_of(exclude, experiment.cases);
+    const auto is_dropped = [&](const Case& one) {
+      return !exclude.empty() && (dropped ? matches(one, *dropped) : drop.found_in(one.short_name()));
+    };
+    if (!exclude.empty() && all > 0 && std::ranges::none_of(experiment.cases, is_dropped))
+      throw ConfigError(
+          {fmt::format("--exclude '{}' matches none of {} cases. One of them is {}", exclude, all, example)});
     std::erase_if(experiment.cases, [&](const Case& one) {
-      const std::string shown = one.short_name();
-      return (!filter.empty() && !keep.found_in(shown) && !keep.found_in(one.name())) ||
-             (!exclude.empty() && drop.found_in(shown));
+      const bool is_kept =
+          filter.empty() || (kept ? matches(one, *kept) : keep.found_in(one.short_name()) || keep.found_in(one.name()));
+      return !is_kept || is_dropped(one);
     });
   } catch (const datasets::PatternError& e) {
     throw ConfigError({fmt::format("The expression of --filter or --exclude cannot be used: {}.", e.what())});

@@ -2,6 +2,7 @@
 // experiments/README.md). Anything unknown, doubled or out of range is an error, and all errors are reported at once.
 #pragma once
 
+#include <filesystem>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -25,15 +26,19 @@ struct ConfigEdits {
 
 // `file` names the config in messages. A text made from flags has no lines to look at, so messages show the flag of
 // each line ("" for none) instead. Throws ConfigError.
+// Files of data that lie below `folder` are found there.
 Experiment parse_experiment(const std::string& text, const std::string& file, const ConfigEdits& edits,
-                            std::span<const codecs::CodecEntry> codecs, const std::vector<std::string>& flags = {});
+                            std::span<const codecs::CodecEntry> codecs, const std::vector<std::string>& flags = {},
+                            const std::filesystem::path& folder = {});
 // Loads a file, or a config that comes with the program (known_configs.h).
 Experiment load_experiment(const std::string& config, const ConfigEdits& edits,
                            std::span<const codecs::CodecEntry> codecs);
 
-// Keeps cases whose name or short name matches `filter` (all if empty) and whose short name does not match `exclude`
-// (none if empty). The full name also says a case's defaults, so excluding by it would drop cases that nobody meant.
-// ECMAScript regexes. Returns "", or, if no case is left, a sentence that shows a name.
+// Keeps cases that `filter` matches (all if empty) and `exclude` does not (none if empty). Either is a rule, as
+// "codec=rans,lanes=16|32" (CaseRule; every key that some case has), or an ECMAScript regex: `filter` for names and
+// short names, `exclude` for short names. The full name also says a case's defaults, so excluding by it would drop
+// cases that nobody meant. Returns "", or, if no case is left, a sentence that shows a name. An `exclude` that matches
+// nothing is a ConfigError.
 std::string filter_cases(Experiment& experiment, const std::string& filter, const std::string& exclude);
 
 // Measures one sample of one pass for every case: no estimate, no warm-up, no repetition.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "backends/backend.h"
 #include "codecs/did_you_mean.h"
@@ -278,6 +279,12 @@ std::vector<std::string> known_words(const KernelAxis& axis, const KernelChoice&
   return known;
 }
 
+// The word that was probably meant, else what there is.
+std::string hint_for(std::string_view word, std::span<const std::string_view> known) {
+  const std::string near = codecs::did_you_mean(word, known);
+  return near.empty() ? fmt::format(" It knows {}.", fmt::join(known, ", ")) : near;
+}
+
 std::vector<std::string> read_words(const YAML::Node& node, const KernelAxis& axis, const KernelChoice& choice,
                                     YamlErrors& errors) {
   const std::vector<std::string> known = known_words(axis, choice);
@@ -288,7 +295,7 @@ std::vector<std::string> read_words(const YAML::Node& node, const KernelAxis& ax
     if (known.empty() || std::ranges::find(known, word) != known.end())
       words.push_back(word);
     else
-      errors.add(node, fmt::format("'{}' does not know '{}'.{}", axis.key, word, codecs::did_you_mean(word, views)));
+      errors.add(node, fmt::format("'{}' does not know '{}'.{}", axis.key, word, hint_for(word, views)));
   }
   return words;
 }
@@ -350,50 +357,63 @@ size_t places_of_choice(const KernelChoice& choice) {
   return places;
 }
 
-// Keys of a rule besides the axes of `kernels`.
-constexpr std::string_view kExcludeKeys[] = {"source", "d", "codec"};
+// Keys of a rule besides the axes of `kernels`, parameters of sources and settings of codecs.
+constexpr std::string_view kExcludeKeys[] = {"source", "codec", "d", "rows", "cols", "layers", "seed", "quantise"};
 
-// The case's value for a key of a rule.
-std::string value_of(const Case& one, std::string_view key) {
-  if (key == "source") return one.data.source;
-  if (key == "d") return one.data.shape.rows == one.data.shape.cols ? std::to_string(one.data.shape.rows) : "";
-  if (key == "codec") return one.codec.id;
-  return find_kernel_axis(key)->value(one.kernel);
+std::vector<std::string_view> exclude_keys(std::span<const codecs::CodecEntry> codecs) {
+  std::vector<std::string_view> keys(std::begin(kExcludeKeys), std::end(kExcludeKeys));
+  for (const std::string_view key : kernel_keys())
+    if (find_kernel_axis(key)->value != nullptr) keys.push_back(key);
+  for (const datasets::DataSource& source : datasets::all_sources())
+    for (const datasets::ParameterInfo& parameter : source.parameters) keys.push_back(parameter.name);
+  for (const codecs::CodecEntry& entry : codecs)
+    for (const codecs::SettingInfo& setting : entry.codec->settings) keys.push_back(setting.name);
+  return keys;
 }
 
-// Whether a rule matches: all of its keys must be equal.
-bool excluded(const Case& one, const std::vector<std::map<std::string, std::string>>& rules) {
-  return std::ranges::any_of(rules, [&](const auto& rule) {
-    return std::ranges::all_of(rule, [&](const auto& pair) { return value_of(one, pair.first) == pair.second; });
-  });
+struct ExcludeRule {
+  YAML::Node node;
+  CaseRule values;
+  bool matched = false;
+  // A machine or a build may lack what it names, and then nothing matches it.
+  bool names_kernels() const {
+    return std::ranges::any_of(values, [](const auto& entry) { return find_kernel_axis(entry.first) != nullptr; });
+  }
+};
+
+bool excluded(const Case& one, std::vector<ExcludeRule>& rules) {
+  bool any = false;
+  for (ExcludeRule& rule : rules)
+    if (matches(one, rule.values)) any = rule.matched = true;
+  return any;
 }
 
-std::vector<std::map<std::string, std::string>> read_exclude(const YAML::Node& node, YamlErrors& errors) {
-  std::vector<std::map<std::string, std::string>> rules;
+std::vector<ExcludeRule> read_exclude(const YAML::Node& node, std::span<const codecs::CodecEntry> codecs,
+                                      YamlErrors& errors) {
+  std::vector<ExcludeRule> rules;
   if (!node.IsDefined()) return rules;
   if (!node.IsSequence()) errors.add(node, "'exclude' is a list of maps.");
   if (node.size() > kMostRules) {
     errors.add(node, fmt::format("'exclude' has {} rules, and at most {} are read.", node.size(), kMostRules));
     return rules;
   }
-  std::vector<std::string_view> keys(std::begin(kExcludeKeys), std::end(kExcludeKeys));
-  for (const std::string_view key : kernel_keys())
-    if (find_kernel_axis(key)->value != nullptr) keys.push_back(key);
+  const std::vector<std::string_view> keys = exclude_keys(codecs);
   for (const YAML::Node& rule : node) {
     if (!check_map(rule, "exclude", keys, errors)) continue;
-    std::map<std::string, std::string> values;
+    CaseRule values;
     for (const std::string_view key : keys)
-      if (const YAML::Node value = child(rule, key); value.IsDefined())
-        values[std::string(key)] = read_text(value, key, errors).value_or("");
+      if (const YAML::Node value = child(rule, key); value.IsDefined() && values[std::string(key)].empty())
+        for (const YAML::Node& one : read_axis(value, key, errors))
+          values[std::string(key)].push_back(read_text(one, key, errors).value_or(""));
     if (rule.size() == 0) errors.add(rule, "A rule of 'exclude' has at least one key.");
-    if (!values.empty()) rules.push_back(values);
+    if (!values.empty()) rules.push_back({rule, values});
   }
   return rules;
 }
 
 }  // namespace
 
-void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::CodecEntry> codecs,
+void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::CodecEntry> codecs, bool edited,
                 std::vector<Case>& cases, YamlErrors& errors) {
   if (block.IsNull())
     return errors.add(block, "A block is a map with 'data', 'codecs' and 'kernels', and this one is empty.");
@@ -418,7 +438,7 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
   const auto takes_mix = [](Task task) { return task == Task::step || task == Task::size; };
   if (std::ranges::any_of(specs, &CodecSpec::is_mix) && !std::ranges::all_of(choice.tasks, takes_mix))
     errors.add(list, "A mix of codecs by kind of layer is for the ops 'step' and 'size'.");
-  const auto rules = read_exclude(child(block, "exclude"), errors);
+  std::vector<ExcludeRule> rules = read_exclude(child(block, "exclude"), codecs, errors);
   if (errors.count() > problems) return;
   const auto too_many = [&](double count) {
     if (count <= static_cast<double>(kMostCases)) return false;
@@ -457,6 +477,9 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
         Case one{some.data, codec, kernel, {}};
         if (!excluded(one, rules)) cases.push_back(std::move(one));
       }
+  for (const ExcludeRule& rule : rules)
+    if (count > 0 && !edited && !rule.matched && !rule.names_kernels())
+      errors.add(rule.node, "This rule of 'exclude' matches no case of its block.");
 }
 
 bool set_axis(YAML::Node block, const std::string& axis, const YAML::Node& values) {

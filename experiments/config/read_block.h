@@ -13,8 +13,9 @@
 
 namespace ecmv::experiments {
 
-// Appends the block's cases; errors go to `errors`.
-void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::CodecEntry> codecs,
+// Appends the block's cases; errors go to `errors`. A rule of `exclude` that matches nothing is one, unless the config
+// was `edited`: then what it named may be gone.
+void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::CodecEntry> codecs, bool edited,
                 std::vector<Case>& cases, YamlErrors& errors);
 
 // Replaces the values of an axis in the part of the block to which the axis belongs ("d" in data, "backend" in kernels,

@@ -23,8 +23,8 @@ std::string numbers_of(const CaseRecord& record) {
   if (!(record.time.median_s > 0)) return fmt::format("{}", reports::to_string(record.status));
   const bool step = record.kernel.op == "step";
   const double amount = static_cast<double>(step ? record.kernel.batch : record.time.elements);
-  return fmt::format("{:>6} {}/s {} {:6.3f} bits", reports::si_text(amount / record.time.median_s),
-                     step ? "tokens" : "elements", reports::is_disturbed(record) ? '!' : ' ',
+  return fmt::format("{:>6} {}/s{:3} {:6.3f} bits", reports::si_text(amount / record.time.median_s),
+                     step ? "tokens" : "elements", reports::mark_of(reports::disturbance_of(record)),
                      record.size.bits_per_element);
 }
 

@@ -16,6 +16,7 @@
 #include "experiments/output/table_json.h"
 #include "experiments/output/terminal_table.h"
 #include "experiments/run/run_record.h"
+#include "reports/tables/seeds.h"
 #include "reports/tables/tables.h"
 
 namespace ecmv::experiments {
@@ -134,20 +135,27 @@ void write_tables(const fs::path& records, const Experiment& experiment, const T
   for (const Case& one : experiment.cases) keys.insert(one.key());
   std::erase_if(all.cases, [&](const reports::CaseRecord& record) { return !keys.contains(record.case_key); });
   const reports::Contexts contexts(all, std::string(kDefaultBaseline));
+  const reports::RecordSet pooled = reports::pooled_seeds(all).records;
+  reports::Table flat = reports::flat_table(all, contexts);
+  if (!files.columns.empty()) flat = reports::with_columns(flat, files.columns);
   if (!files.json.empty())
-    write_output(files.json,
-                 [&](std::ostream& out) { out << json_text(table_json(reports::flat_table(all, contexts))) << "\n"; });
-  if (!files.csv.empty())
-    write_output(files.csv, [&](std::ostream& out) { out << reports::to_csv(reports::flat_table(all, contexts)); });
+    write_output(files.json, [&](std::ostream& out) { out << json_text(table_json(flat)) << "\n"; });
+  if (!files.csv.empty()) write_output(files.csv, [&](std::ostream& out) { out << reports::to_csv(flat); });
   if (!files.markdown.empty())
     write_output(files.markdown, [&](std::ostream& out) {
-      for (const reports::Table& table : reports::results_tables(all, contexts))
+      if (!files.columns.empty()) {
+        out << reports::to_markdown(flat) << "\n";
+        return;
+      }
+      for (const reports::Table& table :
+           reports::results_tables(pooled, reports::Contexts(pooled, std::string(kDefaultBaseline))))
         out << reports::to_markdown(table) << "\n";
       for (const reports::Table& table :
            {reports::library_table(all), reports::failures_table(all), reports::refusals_table(all)})
         if (!table.rows.empty()) out << reports::to_markdown(table) << "\n";
     });
   if (text == nullptr) return;
+  for (const std::string& sentence : reports::runs_beyond_bandwidth(all, contexts)) *text << sentence << ".\n\n";
   for (const reports::Table& table : fastest_cases(all, std::string(kDefaultBaseline)))
     *text << fitted_text(table, kLineColumns) << "\n";
   if (const reports::Table libraries = reports::library_table(all); !libraries.rows.empty())

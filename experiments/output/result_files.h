@@ -6,6 +6,7 @@
 #include <iosfwd>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "experiments/config/case.h"
 #include "reports/record.h"
@@ -47,7 +48,8 @@ class ResultFile {
 };
 
 struct TableFiles {
-  std::string json, csv, markdown;  // a file, "-" for stdout, "" for none
+  std::string json, csv, markdown;   // a file, "-" for stdout, "" for none
+  std::vector<std::string> columns;  // of the CSV, and of one Markdown table of all cases; empty: all, and tables
 };
 // Throws UsageError if two files of a run would be the same, if one of them is the config, or if a table's folder is
 // missing.

@@ -13,6 +13,7 @@
 #include "reports/compare.h"
 #include "reports/fields.h"
 #include "reports/metrics.h"
+#include "reports/tables/seeds.h"
 #include "reports/tables/tables.h"
 
 namespace ecmv::experiments {
@@ -43,7 +44,9 @@ std::string gigabytes_of(const CaseRecord& r) {
   return reports::fixed_text(gigabytes, gigabytes < 10 ? 3 : gigabytes < 100 ? 2 : 1);
 }
 
-Cell fixed(double value, int digits) { return reports::number_cell(value, reports::fixed_text(value, digits)); }
+Cell fixed(double value, int digits) {  // two significant digits at least
+  return reports::interval_cell(value, {reports::kUnknown, reports::kUnknown}, 1, digits);
+}
 
 // "1.33 (1.31 … 1.35)", "1" for the baseline; "!" if the machine was busy.
 std::vector<Cell> speedup_of(const CaseRecord& r, const reports::Context& context) {
@@ -52,9 +55,8 @@ std::vector<Cell> speedup_of(const CaseRecord& r, const reports::Context& contex
     const reports::Interval found = reports::compare_cases(*context.baseline, r).speed_ratio;
     if (found.low > 0) interval.text = fmt::format("{:.2f} … {:.2f}", found.low, found.high);
   }
-  const bool busy =
-      reports::is_disturbed(r) || (context.baseline != nullptr && reports::is_disturbed(*context.baseline));
-  if (busy) interval.text += interval.text.empty() ? "!" : " !";
+  if (const std::string_view mark = reports::mark_of(reports::disturbance_of(r, context)); !mark.empty())
+    interval.text += mark.substr(interval.text.empty() ? 1 : 0);
   return {ratio, interval};
 }
 
@@ -133,7 +135,8 @@ std::vector<const CaseRecord*> first_of_each(const std::vector<const CaseRecord*
 
 }  // namespace
 
-std::vector<Table> fastest_cases(const reports::RecordSet& records, const std::string& baseline_codecs) {
+std::vector<Table> fastest_cases(const reports::RecordSet& each_seed, const std::string& baseline_codecs) {
+  const reports::RecordSet records = reports::pooled_seeds(each_seed).records;
   const reports::Contexts contexts(records, baseline_codecs);
   std::vector<std::string> titles;  // in the order of the data
   std::map<std::string, std::vector<const CaseRecord*>> cases;
@@ -158,6 +161,11 @@ std::vector<Table> fastest_cases(const reports::RecordSet& records, const std::s
     const std::string distance = distance_of(*shown.front());
     const bool lossy = std::ranges::any_of(shown, [&](const CaseRecord* r) { return distance_of(*r) != distance; });
     if (!lossy) table.title += distance;
+    for (const CaseRecord* one : shown)
+      if (const std::string filtered = contexts.of(*one).raw_text(); !filtered.empty()) {
+        table.title += "; " + filtered;
+        break;
+      }
     table.columns = columns_of(*shown.front(), lossy);
     for (const CaseRecord* one : shown) table.rows.push_back(row_of(*one, contexts.of(*one), lossy));
   }

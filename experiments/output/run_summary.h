@@ -14,7 +14,7 @@ namespace ecmv::experiments {
 
 // The fastest ok case of every codec with its settings, numbers first: a table for each dataset, op, cache class and
 // device. Sizes have tables of their own, the smallest first. If the settings do not fit a screen, only each codec's
-// fastest one is shown, and the title says so.
+// fastest one is shown, and the title says so. Seeds are repetitions of one case.
 std::vector<reports::Table> fastest_cases(const reports::RecordSet& records, const std::string& baseline_codecs);
 
 // Prints "37 refused, for 3 reasons (each case has its own in the records):" and the most frequent reasons.

@@ -9,7 +9,7 @@
 #include "experiments/config/expand.h"
 #include "experiments/ranks/rank_team.h"
 #include "experiments/run/case_record.h"
-#include "experiments/run/quantile.h"
+#include "reports/metrics.h"
 
 namespace ecmv::experiments {
 
@@ -71,7 +71,7 @@ std::optional<reports::BandwidthRecord> DevicePool::measure_bandwidth(const Kern
       info.wave_size > 0 ? std::min<int64_t>(int64_t{2} << 30, info.memory_bytes / 8) : int64_t{512} << 20;
   record.bytes = std::max<int64_t>(4 * info.llc_bytes, least);
   record.samples_s = device->time_reads(record.bytes, 9);
-  record.read_bytes_per_s = static_cast<double>(record.bytes) / quantile(record.samples_s, 0.5);
+  record.read_bytes_per_s = static_cast<double>(record.bytes) / reports::quantile(record.samples_s, 0.5);
   return record;
 }
 

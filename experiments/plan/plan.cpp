@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 #include <ostream>
+#include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -127,12 +129,16 @@ std::string lacks_memory(const DataSpec& data, int copies) {
 int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry> codecs, std::ostream& out) {
   Plan plan(codecs, out);
   int tried = 0, timed = 0;
+  std::set<std::tuple<std::string, int, int>> places;  // memories with their numbers of threads
   for (const Case& one : experiment.cases) {
     const std::string obstacle = plan.obstacle(one);
     out << fmt::format("  {}/{}{}\n", one.codec.short_name(), one.kernel.short_name(),
                        obstacle.empty() ? "" : "  -> " + obstacle);
     tried += obstacle.empty();
-    timed += obstacle.empty() && one.kernel.task != Task::size;
+    if (!obstacle.empty() || one.kernel.task == Task::size) continue;
+    ++timed;
+    if (one.kernel.ranks == 1)
+      places.insert({on_host(one.kernel.backend) ? "host" : one.kernel.backend, one.kernel.threads, one.kernel.device});
   }
   const MeasureSpec& measure = experiment.measure;
   out << fmt::format("{} cases, {} of them known not to run.", experiment.cases.size(),
@@ -143,6 +149,9 @@ int print_plan(const Experiment& experiment, std::span<const codecs::CodecEntry>
         "checking come on top.",
         timed * std::min(measure.max_seconds, measure.repetitions * measure.min_time_s), measure.repetitions,
         measure.min_time_s, measure.max_seconds);
+  if (!places.empty() && measure.bandwidth && !is_single_pass(measure))
+    out << fmt::format(" Where cases are streamed, {} read bandwidth{} of about 10 s each come on top, too.",
+                       places.size(), places.size() == 1 ? "" : "s");
   out << "\n";
   return tried;
 }

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "experiments/config/expand.h"
-#include "experiments/run/quantile.h"
+#include "reports/metrics.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -125,7 +125,7 @@ double time_alone(const StepTask& task, const Group& group, const ChosenKernel& 
     if (cold) device.time_reads(2 * cache, 1);
     sum += seconds.emplace_back(pass->run());
   }
-  return quantile(seconds, 0.5) / static_cast<double>(alone.layers.size());
+  return reports::quantile(seconds, 0.5) / static_cast<double>(alone.layers.size());
 }
 
 // The choice for one group, or why the last kernel refused.

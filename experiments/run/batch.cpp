@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/cpu/energy.h"
 #include "backends/cpu/memory_limits.h"
 #include "experiments/check/sample_check.h"
 #include "experiments/ranks/rank_team.h"
@@ -31,6 +32,17 @@ double pace_of(const AdmittedCase& admitted) {
   return told ? std::max(admitted.estimate_s, kTelling) : admitted.estimate_s;
 }
 
+// Ranks have more devices than this process can ask. A device that showed no counter is not asked again.
+std::function<double()> energy_counter(const AdmittedCase& admitted, const backends::DeviceState& before) {
+  if (admitted.one->kernel.ranks > 1) return {};
+  backends::Device* const device = admitted.device;
+  if (device->memory().starts_with("host")) return [] { return backends::cpu::package_joules(); };
+  if (before.energy_j <= 0) return {};
+  return [device] { return device->state().energy_j; };
+}
+
+std::string place_of(const std::string& device, int64_t threads) { return fmt::format("{}, {}", device, threads); }
+
 // Times the exchange alone and the product alone, as often as whole passes.
 void measure_shares(const TimedPass& timed, reports::CaseRecord::Ranks& ranks) {
   for (const auto& [share, samples] : {std::pair(backends::Share::exchange, &ranks.exchange_samples_s),
@@ -46,10 +58,6 @@ void measure_shares(const TimedPass& timed, reports::CaseRecord::Ranks& ranks) {
 }  // namespace
 
 void Batch::add(AdmittedCase admitted) {
-  // Every batch measures it anew. Ranks are no measure, since each reads its own part.
-  if (cases_.empty()) bandwidth_known_ = false;
-  if (!bandwidth_known_ && admitted.one->kernel.ranks == 1) measure_bandwidth(admitted.one->kernel);
-  bandwidth_known_ = bandwidth_known_ || admitted.one->kernel.ranks == 1;
   const MeasureSpec& measure = experiment_.measure;
   seconds_ +=
       std::min(measure.max_seconds, measure.repetitions * std::max(admitted.estimate_s, 1.5 * measure.min_time_s));
@@ -76,23 +84,24 @@ void Batch::measure() {
   ExpectedCopies copies;  // made once all passes have their memory
   UploadChecks uploads;
   std::deque<SampleCheck> checks;
+  States before = device_states(cases);
   for (AdmittedCase& admitted : cases)
     timed.push_back({.name = admitted.one->name(),
                      .pass = admitted.pass.get(),
                      .estimate_s = pace_of(admitted),
                      .observer = &checks.emplace_back(admitted, copies, uploads, experiment_.verify_each,
                                                       is_single_pass(experiment_.measure)),
-                     .on_host = admitted.device->memory().starts_with("host")});
+                     .on_host = admitted.device->memory().starts_with("host"),
+                     .joules = energy_counter(admitted, before[admitted.device->memory()])});
   recorder_.progress.phase(fmt::format("measuring a batch of {} case{}, about {}", cases.size(),
                                        cases.size() == 1 ? "" : "s", duration_text(about_s)));
-  States before = device_states(cases);
   const backends::cpu::HostLoad load = load_of_all_ranks();
   const Outcome together =
       guarded([&] { measure_interleaved(timed, experiment_.measure, options_.interrupted, options_.cores); });
   const backends::cpu::Disturbance disturbance = backends::cpu::between(load, load_of_all_ranks());
   States after = device_states(cases);
   recorder_.progress.together(cases.size());
-  const Case* exceeding = nullptr;  // a case faster than the measured bandwidth
+  std::map<std::string, const Case*> beyond;  // by device and threads: a streamed case that beats what was measured
   for (size_t i = 0; i < cases.size(); ++i) {
     AdmittedCase& admitted = cases[i];
     const TimedPass& pass = timed[i];
@@ -107,14 +116,16 @@ void Batch::measure() {
       fill_host(admitted.record, disturbance, pass.cores);
       const double read_bytes_per_s =
           static_cast<double>(admitted.record.size.stored_bytes) / admitted.record.time.median_s;
-      const auto known = bandwidths_.find(admitted.record.kernel.device);
-      if (admitted.record.time.cache == "streamed" && known != bandwidths_.end() && read_bytes_per_s > known->second)
-        exceeding = admitted.one;
+      // Ranks are no measure, since each reads its own part.
+      if (admitted.record.time.cache == "streamed" && admitted.one->kernel.ranks == 1 &&
+          read_bytes_per_s > bandwidths_[place_of(admitted.record.kernel.device, admitted.record.kernel.threads)])
+        beyond[place_of(admitted.record.kernel.device, admitted.record.kernel.threads)] = admitted.one;
       fill_clocks(admitted.record, before[admitted.device->memory()], after[admitted.device->memory()]);
     }
     recorder_.finish(*admitted.one, admitted.record, outcome);
   }
-  if (exceeding != nullptr) measure_bandwidth(exceeding->kernel);  // so something disturbed that measurement
+  if (experiment_.measure.bandwidth)
+    for (const auto& [place, one] : beyond) measure_bandwidth(one->kernel);
 }
 
 // The devices' clocks now. A device that does not answer costs no case.
@@ -136,7 +147,7 @@ void Batch::measure_bandwidth(const KernelSpec& kernel) {
   recorder_.note("The read bandwidth was not measured",
                  guarded([&] { record = devices_.measure_bandwidth(kernel, options_.run_id); }));
   if (!record) return;
-  double& best = bandwidths_[record->device];
+  double& best = bandwidths_[place_of(record->device, record->threads)];
   best = std::max(best, record->read_bytes_per_s);
   options_.on_bandwidth(*record);
 }

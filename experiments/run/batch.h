@@ -33,9 +33,10 @@ class Batch {
   DevicePool& devices_;
   Recorder& recorder_;
   std::vector<AdmittedCase> cases_;
-  std::map<std::string, double> bandwidths_;  // by device: the best measured, bytes/s
+  // By device and threads: the best measured, bytes/s. Measured after the first batch with a streamed case, and again
+  // while cases beat it.
+  std::map<std::string, double> bandwidths_;
   double seconds_ = 0;
-  bool bandwidth_known_ = false;  // measured for this batch
 };
 
 }  // namespace ecmv::experiments

@@ -11,8 +11,8 @@
 #include "experiments/config/axes.h"
 #include "experiments/plan/step.h"
 #include "experiments/ranks/rank_team.h"
-#include "experiments/run/quantile.h"
 #include "reports/fields.h"
+#include "reports/metrics.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -243,9 +243,10 @@ void fill_time(reports::CaseRecord& record, const TimedPass& timed, const Refere
   record.time.disturbed_samples = timed.disturbed_samples;
   record.time.unsteady_samples = timed.unsteady_samples;
   record.time.iterations_per_sample = timed.passes_per_sample;
-  record.time.median_s = quantile(timed.samples_s, 0.5);
-  record.time.p10_s = quantile(timed.samples_s, 0.1);
-  record.time.p90_s = quantile(timed.samples_s, 0.9);
+  record.time.median_s = reports::quantile(timed.samples_s, 0.5);
+  record.time.p10_s = reports::quantile(timed.samples_s, 0.1);
+  record.time.p90_s = reports::quantile(timed.samples_s, 0.9);
+  if (timed.energy_passes > 0) record.time.energy_j = timed.energy_j / static_cast<double>(timed.energy_passes);
 }
 
 void fill_clocks(reports::CaseRecord& record, const backends::DeviceState& before, const backends::DeviceState& after) {

@@ -59,21 +59,30 @@ class CoreReadings {
   std::vector<std::pair<TimedPass*, int64_t>> since_;  // samples since the last reading
 };
 
-// One repetition. After a failure or an interruption it still goes through the loop, with a nominal time: the library
-// ends the process if repetitions of one benchmark differ in their number of iterations, as skipped ones do.
-void take_sample(TimedPass& timed, int warm_up, bool interrupted, CoreReadings& cores, benchmark::State& state) {
+// A warm-up pass would double the time of passes that fill a whole sample, and would warm nothing lasting.
+int warm_up_of(const TimedPass& timed, const MeasureSpec& spec) {
+  return timed.passes_per_sample > 1 ? spec.warm_up : 0;
+}
+
+// One repetition. After a failure, an interruption, or once the median is settled it still goes through the loop, with
+// a nominal time: the library ends the process if repetitions of one benchmark differ in their number of iterations, as
+// skipped ones do.
+void take_sample(TimedPass& timed, const MeasureSpec& spec, bool interrupted, CoreReadings& cores,
+                 benchmark::State& state) {
   constexpr double kNominal = 1e-9;
   double seconds = 0;
   const auto unless_over = [&](const auto& step) {
-    if (!interrupted && timed.outcome.fine()) timed.outcome = guarded(step);
+    if (!interrupted && !timed.settled && timed.outcome.fine()) timed.outcome = guarded(step);
   };
   SampleObserver nobody;
   SampleObserver& observer = timed.observer != nullptr ? *timed.observer : nobody;
   unless_over([&] {
     cores.before_sample();
     observer.before_sample();
-    for (int i = 0; i < warm_up; ++i) timed.pass->run();
+    for (int i = 0; i < warm_up_of(timed, spec); ++i) timed.pass->run();
   });
+  double joules = 0;
+  unless_over([&] { joules = timed.joules ? timed.joules() : 0; });
   const backends::cpu::HostLoad before = backends::cpu::read_host_load();
   for (auto _ : state) {
     double pass_s = kNominal;
@@ -85,19 +94,33 @@ void take_sample(TimedPass& timed, int warm_up, bool interrupted, CoreReadings& 
     state.SetIterationTime(pass_s);
     seconds += pass_s;
   }
+  bool last = false;
   const bool held_up = backends::cpu::between(before, backends::cpu::read_host_load()).held_up();
   unless_over([&] {
     if (timed.on_host && held_up) timed.disturbed_samples.push_back(static_cast<int64_t>(timed.samples_s.size()));
     timed.samples_s.push_back(seconds / static_cast<double>(timed.passes_per_sample));
     cores.sampled(timed);
-    return observer.after_sample(timed.passes_per_sample,
-                                 timed.samples_s.size() == static_cast<size_t>(timed.repetitions));
+    if (const double more = joules > 0 ? timed.joules() - joules : 0; more > 0)
+      timed.energy_j += more, timed.energy_passes += timed.passes_per_sample;
+    last = timed.samples_s.size() == static_cast<size_t>(timed.repetitions) ||
+           is_settled(timed.samples_s, spec.until_noise);
+    return observer.after_sample(timed.passes_per_sample, last);
   });
+  timed.settled = timed.settled || last;
   state.SetLabel(interrupted || !timed.outcome.fine() ? "not measured: " + timed.name
                                                       : timed.name);  // for --benchmark_out
 }
 
 }  // namespace
+
+bool is_settled(std::vector<double> samples_s, double until_noise) {
+  const auto count = static_cast<double>(samples_s.size());
+  const auto below = static_cast<int64_t>(std::floor(count / 2 - 0.98 * std::sqrt(count)));  // ranks outside
+  if (!(until_noise > 0) || below < 1) return false;
+  std::ranges::sort(samples_s);
+  const double low = samples_s[static_cast<size_t>(below) - 1], high = samples_s[samples_s.size() - below];
+  return high - low < until_noise * samples_s[samples_s.size() / 2];
+}
 
 std::vector<std::string> initialise_timing(const std::vector<std::string>& flags) {
   // The library keeps pointers to the arguments.
@@ -121,14 +144,12 @@ void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec
     const std::string id = "pass" + std::to_string(i);  // case names have '/' and ':', at which Google Benchmark splits
     const double estimate = timed.estimate_s > 0 ? std::max(timed.estimate_s, 1e-7) : spec.min_time_s;
     timed.passes_per_sample = std::clamp<int64_t>(std::llround(spec.min_time_s / estimate), 1, 1'000'000);
-    // A warm-up pass would double the time of passes that fill a whole sample, and would warm nothing lasting.
-    const int warm_up = timed.passes_per_sample > 1 ? spec.warm_up : 0;
-    const double sample_s = estimate * static_cast<double>(timed.passes_per_sample + warm_up);
+    const double sample_s = estimate * static_cast<double>(timed.passes_per_sample + warm_up_of(timed, spec));
     timed.repetitions =
         static_cast<int>(std::clamp(spec.max_seconds / sample_s, 1.0, static_cast<double>(spec.repetitions)));
     benchmark::RegisterBenchmark(id.c_str(),
-                                 [&timed, warm_up, &interrupted, &readings](benchmark::State& state) {
-                                   take_sample(timed, warm_up, interrupted(), readings, state);
+                                 [&timed, &spec, &interrupted, &readings](benchmark::State& state) {
+                                   take_sample(timed, spec, interrupted(), readings, state);
                                  })
         ->UseManualTime()
         ->Iterations(timed.passes_per_sample)

@@ -27,16 +27,20 @@ class SampleObserver {
 struct TimedPass {
   std::string name;
   backends::Pass* pass = nullptr;
-  double estimate_s = 0;               // of one pass, measured before; 0: unknown, then a sample is one pass
-  SampleObserver* observer = nullptr;  // may be null
-  bool on_host = true;                 // held-up threads of this process disturb its samples
+  double estimate_s = 0;                // of one pass, measured before; 0: unknown, then a sample is one pass
+  SampleObserver* observer = nullptr;   // may be null
+  bool on_host = true;                  // held-up threads of this process disturb its samples
+  std::function<double()> joules = {};  // the counter of its device; empty or 0: none
   // Filled in:
-  int repetitions = 1;                 // samples to take
+  int repetitions = 1;                 // samples to take at most
+  bool settled = false;                // its median is known well enough (MeasureSpec::until_noise)
   std::vector<double> samples_s = {};  // seconds of one pass; one entry a repetition, in the order of measurement
   std::vector<int64_t> disturbed_samples = {};  // by number in samples_s
   std::vector<int64_t> unsteady_samples = {};   // by number: next to a reading of unsteady cores
   backends::cpu::CoreState cores = {};          // the worst reading next to a sample
   int64_t passes_per_sample = 1;
+  double energy_j = 0;  // of all samples whose counter moved forward, and
+  int64_t energy_passes = 0;
   Outcome outcome = {};  // if not ok, no further samples were taken
 };
 
@@ -45,6 +49,9 @@ struct TimedPass {
 // sample, between samples about twice a second, and after the last one.
 void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec,
                          const std::function<bool()>& interrupted, backends::cpu::CoreWatch* cores);
+
+// Whether the 95 % interval of the samples' median is narrower than this part of it. Fewer than 7 samples have none.
+bool is_settled(std::vector<double> samples_s, double until_noise);
 
 // Passes Google Benchmark's own flags (--benchmark_...) to it and returns the flags that it does not know. Call it
 // once, first, even without flags.

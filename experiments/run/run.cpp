@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "experiments/plan/entrants.h"
 #include "experiments/run/admission.h"
 #include "experiments/run/batch.h"
 #include "experiments/run/case_record.h"
@@ -39,6 +40,7 @@ class Run {
   RunSummary run() {
     for (std::span<const Case> rest = experiment_.cases; !rest.empty() && !options_.interrupted();) {
       const auto end = std::ranges::find_if(rest, [&](const Case& one) { return one.data != rest.front().data; });
+      entrants_ = Entrants({rest.begin(), end}, options_.codecs);
       run_dataset(recorder_.left({rest.begin(), end}));
       rest = {end, rest.end()};
     }
@@ -107,6 +109,7 @@ class Run {
 
   reports::CaseRecord describe(const Case& one, const LoadedDataset& dataset) const {
     reports::CaseRecord record = describe_case(one, experiment_.name, options_.run_id);
+    record.entrants = entrants_.of(one);
     if (dataset.description) record.data = *dataset.description;
     if (dataset.description && one.kernel.task == Task::step) fill_step(record, dataset.layers(), one.kernel.repeat);
     return record;
@@ -117,6 +120,7 @@ class Run {
   DevicePool devices_;
   Recorder recorder_;
   Batch batch_;
+  Entrants entrants_{{}, {}};  // of the dataset that runs
 };
 
 }  // namespace

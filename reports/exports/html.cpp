@@ -295,13 +295,14 @@ std::string figures_html(const std::vector<PageFigure>& figures) {
   return html + "</div>\n";
 }
 
-// Always shows that other programs disturbed the run; folds more than two other warnings.
+// Always shows that other programs disturbed the run, or that its bandwidth is wrong; folds more than two other
+// warnings.
 std::string warnings_html(const std::vector<std::string>& warnings) {
   if (warnings.empty()) return "";
   std::string shown, list;
   std::size_t listed = 0;
   for (const std::string& warning : warnings) {
-    if (warning.starts_with("DISTURBED"))
+    if (warning.starts_with("DISTURBED") || warning.starts_with("BANDWIDTH"))
       shown += fmt::format("<p>{}</p>", html_escaped(warning));
     else
       list += fmt::format("<p>{}</p>", html_escaped(warning)), ++listed;

@@ -2,6 +2,7 @@
 #include "reports/exports/latex.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -58,6 +59,8 @@ std::string rounded_speed(const char* metric, const CaseRecord& r, const Context
   return std::isfinite(giga) ? fixed_text(giga, giga < 10 ? 3 : giga < 100 ? 2 : giga < 1000 ? 1 : 0) : "";
 }
 
+std::string count(std::int64_t number) { return number > 0 ? fmt::format("{}", number) : ""; }
+
 std::string speedup_end(const CaseRecord& r, const Context& c, double Interval::*end) {
   if (!c.baseline || c.baseline == &r) return "";
   const Interval ratio = compare_cases(*c.baseline, r).speed_ratio;
@@ -85,20 +88,34 @@ constexpr PaperValue kValues[] = {
      [](auto& r, auto& c) { return rounded("compression_ratio", r, c, 1, 3); }},
     {"bandwidth", "share of the measured read bandwidth",
      [](auto& r, auto& c) { return rounded("bandwidth_fraction", r, c, 1, 2); }},
+    {"disturbed", "none, slight or ruined: whether other load was in the way of its times",
+     [](auto& r, auto& c) { return std::string(to_string(disturbance_of(r, c))); }},
+    {"raw-kernels", "uncompressed kernels in the run", [](auto&, auto& c) { return count(c.raw_kernels); }},
+    {"raw-kernels-known", "and in the build", [](auto&, auto& c) { return count(c.known_raw_kernels); }},
 };
+
+Cell marked(Cell cell, Disturbance disturbance) {
+  mark_cell(cell, disturbance);
+  return cell;
+}
 
 Cell speed_cell(const CaseRecord& r, const Context& c) {
   const double low = find_metric("elements_per_s_p10").value(r, c),
                high = find_metric("elements_per_s_p90").value(r, c);
   const double speed = find_metric("elements_per_s").value(r, c);
-  return interval_cell(speed, {low, high}, 1e9, speed < 1e10 ? 3 : speed < 1e11 ? 2 : speed < 1e12 ? 1 : 0);
+  return marked(interval_cell(speed, {low, high}, 1e9,
+                              speed < 1e10   ? 3
+                              : speed < 1e11 ? 2
+                              : speed < 1e12 ? 1
+                                             : 0),
+                disturbance_of(r));
 }
 
 Cell speedup_cell(const CaseRecord& r, const Context& c) {
   const double speedup = find_metric("speedup_vs_raw").value(r, c);
-  if (!c.baseline || c.baseline == &r) return number_cell(speedup, fixed_text(speedup, 2));
+  if (!c.baseline || c.baseline == &r) return marked(number_cell(speedup, fixed_text(speedup, 2)), disturbance_of(r));
   const Interval ratio = compare_cases(*c.baseline, r).speed_ratio;
-  return interval_cell(speedup, {ratio.low > 0 ? ratio.low : kUnknown, ratio.high}, 1, 2);
+  return marked(interval_cell(speedup, {ratio.low > 0 ? ratio.low : kUnknown, ratio.high}, 1, 2), disturbance_of(r, c));
 }
 
 Cell metric_cell(const char* metric, int digits, const CaseRecord& r, const Context& c) {
@@ -106,11 +123,20 @@ Cell metric_cell(const char* metric, int digits, const CaseRecord& r, const Cont
   return number_cell(value, fixed_text(value, digits));
 }
 
-std::string group_heading(const CaseRecord& r) {
+std::string group_heading(const CaseRecord& r, const Context& c) {
   std::string heading = field_text(r, "data");
   if (has_tokens(r)) heading += ", " + tokens_text(r);
   if (const std::string device = device_label(r); !device.empty()) heading += ", " + device;
+  if (const std::string filtered = c.raw_text(); !filtered.empty()) heading += "; " + filtered;
   return heading;
+}
+
+// "Left out, not verified: a, b." or nothing.
+std::string codecs_left_out(const RecordSet& records) {
+  std::set<std::string> left_out, shown;
+  for (const CaseRecord& r : records.cases) (r.status == Status::ok ? shown : left_out).insert(codec_name(r));
+  for (const std::string& codec : shown) left_out.erase(codec);
+  return left_out.empty() ? "" : fmt::format("Left out, not verified: {}.", fmt::join(left_out, ", "));
 }
 
 }  // namespace
@@ -159,7 +185,7 @@ std::string to_latex(const Table& table) {
       "\\begin{{tabular*}}{{\\linewidth}}{{@{{\\extracolsep{{\\fill}}}}>{{\\raggedright\\arraybackslash}}p{{0."
       "31\\linewidth}}"
       "{}@{{}}}}\n\\toprule\n{} \\\\\n",
-      latex_escaped(table.title), table.id, columns, headings);
+      latex_escaped(table.title + (table.caption.empty() ? "" : ". " + table.caption)), table.id, columns, headings);
   if (any_unit) text += units + " \\\\\n";
   text += "\\midrule\n";
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
@@ -186,7 +212,9 @@ std::vector<Table> paper_tables(const RecordSet& records, const Contexts& contex
   std::set<std::string> seen;  // keeps the first case of each codec on each data, which is the fastest
   for (const CaseRecord* r : sorted_cases(records)) {
     if (!chosen.empty() || r->status != Status::ok) continue;
-    if (seen.insert(fmt::format("{}|{}|{}|{}", r->codec.id, r->kernel.op, r->time.cache, group_heading(*r))).second)
+    if (seen.insert(fmt::format("{}|{}|{}|{}", r->codec.id, r->kernel.op, r->time.cache,
+                                group_heading(*r, contexts.of(*r))))
+            .second)
       cases.push_back(r);
   }
   for (const std::string& key : chosen) {
@@ -196,6 +224,7 @@ std::vector<Table> paper_tables(const RecordSet& records, const Contexts& contex
           fmt::format("no verified case has the key \"{}\"; the column \"key\" of results.csv has them all", key));
     cases.push_back(found);
   }
+  const std::string left_out = chosen.empty() ? codecs_left_out(records) : "";
   std::map<std::pair<std::string, std::string>, std::vector<const CaseRecord*>> by_class;
   std::vector<std::pair<std::string, std::string>> order;
   for (const CaseRecord* r : cases) {
@@ -223,6 +252,7 @@ std::vector<Table> paper_tables(const RecordSet& records, const Contexts& contex
         table.id =
             fmt::format("{}{}{}", op, cache.empty() ? "" : "-" + cache, part > 1 ? fmt::format("-{}", part) : "");
         table.title = timed ? fmt::format("{}, {}{}", op, cache, part > 1 ? ", continued" : "") : "Stored sizes";
+        table.caption = left_out;
         table.columns = {{"codec", "codec", ""},
                          {"bits", "bits", "bit", Column::Align::right},
                          {"excess", "excess", "%", Column::Align::right}};
@@ -234,8 +264,9 @@ std::vector<Table> paper_tables(const RecordSet& records, const Contexts& contex
         }
       }
       Table& table = tables.back();
-      if (group_heading(*r) != heading) table.groups.push_back({table.rows.size(), heading = group_heading(*r)});
       const Context context = contexts.of(*r);
+      if (const std::string next = group_heading(*r, context); next != heading)
+        table.groups.push_back({table.rows.size(), heading = next});
       std::vector<Cell>& row = table.rows.emplace_back();
       row = {text_cell(codec_label(*r)), metric_cell("bits_per_element", 3, *r, context),
              metric_cell("excess_over_entropy_percent", 1, *r, context)};
@@ -257,7 +288,11 @@ std::string to_macros(const RecordSet& records, const Contexts& contexts, const 
   for (const PaperValue& value : kValues) text += fmt::format("%   {:<13} {}\n", value.name, value.meaning);
   text +=
       "\\makeatletter\n"
-      "\\providecommand{\\ecmvval}[2]{\\ifcsname ecmv@#1@#2\\endcsname\\csname ecmv@#1@#2\\endcsname\\else"
+      "\\def\\ecmv@none{none}\n"
+      "\\providecommand{\\ecmvval}[2]{\\ifcsname ecmv@#1@disturbed\\endcsname\\expandafter\\ifx"
+      "\\csname ecmv@#1@disturbed\\endcsname\\ecmv@none\\else\\PackageWarning{ecmv}{The times of '#1' were disturbed: "
+      "\\csname ecmv@#1@disturbed\\endcsname}\\fi\\fi"
+      "\\ifcsname ecmv@#1@#2\\endcsname\\csname ecmv@#1@#2\\endcsname\\else"
       "\\PackageError{ecmv}{There is no value '#2' of '#1'}{The keys and names stand in macros.tex.}\\fi}\n"
       "\\def\\ecmv@def#1#2#3{\\expandafter\\def\\csname ecmv@#1@#2\\endcsname{#3}}\n";
   for (const CaseRecord* record : sorted_cases(records)) {

@@ -57,23 +57,40 @@ std::string heat_color(double share) {
 
 bool has_spread(const Point& point) { return std::isfinite(point.low) && std::isfinite(point.high); }
 
+// The same shapes as gnuplot's points (kFilledPoints in gnuplot_xy.cpp).
+std::string marker_options(const Series& series) {
+  constexpr std::array<std::string_view, 6> kMarks = {"*",         "square*",  "triangle*",
+                                                      "triangle*", "diamond*", "pentagon*"};
+  const auto shape = static_cast<std::size_t>(series.color + 1) % kMarks.size();
+  std::string mark(kMarks[shape]);
+  if (series.hollow) mark = shape == 0 ? "o" : mark.substr(0, mark.size() - 1);
+  return fmt::format(", mark={}, mark options={{solid{}}}", mark, shape == 3 ? ", rotate=180" : "");
+}
+
+// The name of a straight line, at its end.
+std::string guide_label(const Guide& guide, std::string_view options) {
+  return guide.label.empty()
+             ? ";"
+             : fmt::format(" node[pos=1, {}, font=\\tiny, inner sep=1pt] {{{}}};", options, latex_escaped(guide.label));
+}
+
 struct Writer {
   std::string operator()(const XyPlot& plot) const {
     std::string text = "\\begin{axis}[" + std::string(kShape) + legend_options(plot) + ",\n  " +
                        axis_options("x", plot.x) + "  " + axis_options("y", plot.y) + "]\n";
     for (const Guide& guide : plot.vertical) {
-      text += fmt::format("\\addplot[gray, dashed, forget plot] coordinates {{({0},{1}) ({0},{2})}};  % {3}\n",
-                          guide.at, plot.y.min, plot.y.max, one_line(guide.label));
+      text += fmt::format("\\addplot[gray, dashed, forget plot] coordinates {{({0},{1}) ({0},{2})}}{3}\n", guide.at,
+                          plot.y.min, plot.y.max, guide_label(guide, "rotate=90, anchor=north east"));
     }
     for (const Guide& guide : plot.horizontal) {
-      text += fmt::format("\\addplot[gray, dashed, forget plot] coordinates {{({1},{0}) ({2},{0})}};  % {3}\n",
-                          guide.at, plot.x.min, plot.x.max, one_line(guide.label));
+      text += fmt::format("\\addplot[gray, dashed, forget plot] coordinates {{({1},{0}) ({2},{0})}}{3}\n", guide.at,
+                          plot.x.min, plot.x.max, guide_label(guide, "anchor=south east"));
     }
     for (const Series& series : plot.series) {
       std::string style = color_name(series.color);
       switch (series.style) {
-        case Series::Style::line: style += series.hollow ? ", dashed, mark=o, mark options=solid" : ", mark=*"; break;
-        case Series::Style::points: style += series.hollow ? ", only marks, mark=o" : ", only marks, mark=*"; break;
+        case Series::Style::line: style += (series.hollow ? ", dashed" : "") + marker_options(series); break;
+        case Series::Style::points: style += ", only marks" + marker_options(series); break;
         case Series::Style::staircase: style += ", const plot, no marks"; break;
         case Series::Style::dashes: style += ", dashed, no marks"; break;
       }
@@ -87,13 +104,20 @@ struct Writer {
       text += "};\n";
       if (!series.label.empty()) text += fmt::format("\\addlegendentry{{{}}}\n", latex_label(series.label));
     }
+    for (const Series& series : plot.series)
+      for (const Point& point : series.points)
+        if (const std::string letter = point.letter + point.mark; !letter.empty())
+          text += fmt::format("\\node[font=\\tiny, anchor=south west, inner sep=1pt] at (axis cs:{},{}) {{{}}};\n",
+                              point.x, point.y, latex_escaped(letter));
+    for (const std::string& note : plot.legend_notes)
+      text += fmt::format("\\addlegendimage{{empty legend}}\\addlegendentry{{{}}}\n", latex_label(note));
     return text + "\\end{axis}\n";
   }
   std::string operator()(const BarPlot& plot) const {
     std::string positions, labels;
     for (std::size_t i = 0; i < plot.bars.size(); ++i) {
       positions += fmt::format("{}{}", i ? "," : "", i);
-      labels += fmt::format("{}{{{}}}", i ? "," : "", latex_label(plot.bars[i].label));
+      labels += fmt::format("{}{{{}}}", i ? "," : "", latex_label(plot.bars[i].label + " " + plot.bars[i].text));
     }
     std::string text = fmt::format(
         "\\begin{{axis}}[xbar stacked, scale only axis, width=0.52\\linewidth, y=5mm, bar width=3mm, enlarge y "
@@ -146,8 +170,8 @@ struct Writer {
         text += fmt::format(
             "\\definecolor{{ecmvcell}}{{RGB}}{{{}}}\\fill[ecmvcell] (axis cs:{},{}) rectangle (axis cs:{},{});\n",
             heat_color(share), left, bottom, left + 1, bottom + 1);
-        text += fmt::format("\\node[font=\\tiny, text={}] at (axis cs:{},{}) {{{:.2f}}};\n",
-                            std::abs(share) > 0.7 ? "white" : "black", x, y, value);
+        text += fmt::format("\\node[font=\\tiny, text={}] at (axis cs:{},{}) {{{}}};\n",
+                            std::abs(share) > 0.7 ? "white" : "black", x, y, plot.text(y, x));
       }
     }
     return text + "\\end{axis}\n";

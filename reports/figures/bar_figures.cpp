@@ -38,7 +38,9 @@ std::vector<Figure> FigureMaker::product_bars(const BarSpec& spec) const {
     if (values.empty()) continue;
     std::stable_sort(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     for (const auto& [value, record] : values) {
-      plot.bars.push_back({codec_label(*record), spec.text(value), {value}, color(*record)});
+      const std::string mark = mark_of(*record, spec.metric);
+      plot.bars.push_back(
+          {codec_label(*record), spec.text(value) + (mark.empty() ? "" : " " + mark), {value}, color(*record)});
     }
     if (roof > 0) plot.vertical.push_back({roof, fmt::format("this machine: {}", spec.text(roof))});
     choose_ticks(plot.x, 0, std::max(largest, roof));

@@ -56,6 +56,11 @@ void choose_log_ticks(PlotAxis& axis, double data_min, double data_max) {
 
 }  // namespace
 
+std::string HeatMap::text(std::size_t y, std::size_t x) const {
+  const auto mark = marks.find({y, x});
+  return fixed_text(values[y][x], 2) + (mark == marks.end() || mark->second.empty() ? "" : " " + mark->second);
+}
+
 void choose_ticks(PlotAxis& axis, double data_min, double data_max) {
   axis.ticks.clear();
   if (axis.log && data_min > 0) {

@@ -2,7 +2,9 @@
 // makes figures from records; gnuplot.cpp and pgfplots.cpp write them, so that every output shows the same choice.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -32,6 +34,7 @@ struct Point {
   double x, y;
   double low = kUnknown, high = kUnknown;  // spread of y
   std::string letter = "";                 // drawn beside the point
+  std::string mark = "";                   // after the letter: "!" or "!!" for disturbed times
 };
 
 struct Series {
@@ -75,6 +78,8 @@ struct HeatMap {
   std::vector<std::vector<double>> values;  // [y][x], NaN if not measured
   double neutral = 1;                       // the middle of the colours; a line separates cells on its two sides
   std::string value_label;
+  std::map<std::pair<std::size_t, std::size_t>, std::string> marks = {};  // of {y, x}: "!" or "!!" for disturbed times
+  std::string text(std::size_t y, std::size_t x) const;                   // of a cell: the number with its mark
 };
 
 struct Figure {

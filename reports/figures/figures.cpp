@@ -29,11 +29,12 @@ double FigureMaker::number(const CaseRecord& record, const std::string& name) co
   return number_of(record, contexts_.of(record), name);
 }
 
-FigureMaker::Cases FigureMaker::ok_cases() const {
+FigureMaker::Cases FigureMaker::ok_cases(bool with_blocks) const {
   Cases cases = sorted_cases(records_);
   // Counted blocks have a figure of their own (block_tables.h); bars for each type of each workload would fill a page
   // and show nothing.
-  std::erase_if(cases, [](const CaseRecord* r) { return r->status != Status::ok || !r->blocks.empty(); });
+  std::erase_if(cases,
+                [&](const CaseRecord* r) { return r->status != Status::ok || (!with_blocks && !r->blocks.empty()); });
   return cases;
 }
 
@@ -155,8 +156,19 @@ FigureMaker::Names FigureMaker::names_of(const Cases& cases, const std::string& 
   return names;
 }
 
+std::string FigureMaker::mark_of(const CaseRecord& record, const std::string& metric) const {
+  if (metric.find("bits") != std::string::npos || metric == "compression_ratio" || metric == "snr_db" ||
+      metric == "largest_error" || metric == "weight_bytes_per_token" || !is_metric(metric))
+    return "";
+  const Context context = contexts_.of(record);
+  const std::string_view mark =
+      reports::mark_of(metric == "speedup_vs_raw" ? disturbance_of(record, context) : disturbance_of(record));
+  return std::string(mark.substr(mark.empty() ? 0 : 1));  // without the blank
+}
+
 Point FigureMaker::with_spread(const CaseRecord& record, Point point, const std::string& y) const {
   const Context context = contexts_.of(record);
+  point.mark = mark_of(record, y);
   if (y == "speedup_vs_raw") {
     if (!context.baseline || context.baseline == &record) return point;
     const Interval interval = compare_cases(*context.baseline, record).speed_ratio;

@@ -5,7 +5,9 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/figures/figure.h"
@@ -16,16 +18,31 @@ namespace ecmv::reports {
 
 // The request of --x --y --series --facet.
 struct XySpec {
-  std::string id;                   // slug prefix of the figures
-  std::string title;                // "" -> "Y over X"
-  std::string x, y;                 // metrics (metrics.h) or numeric fields (fields.h)
+  std::string id;     // slug prefix of the figures
+  std::string title;  // "" -> "Y over X"
+  // y is a metric (metrics.h) or a numeric field (fields.h); x may also be any other field, or "setting.NAME".
+  std::string x, y;
   std::string series = "codec";     // field; "setting.NAME": a line for each value of a setting
   std::vector<std::string> facets;  // fields: one figure for each combination
   bool log_x = true, log_y = true;
   // True: each series has at each x its best settings and kernel. False: each configuration is a series.
   bool choose_configuration = true;
   bool square_only = false;  // leave other shapes out
+  bool asked_for = false;    // by a reader: then it shows every codec that it can, and names the others
   std::string caption;
+};
+
+// Where cases stand on an x axis without numbers: the texts of a field, in their order.
+class XPlaces {
+ public:
+  XPlaces(std::string_view name, const std::vector<const CaseRecord*>& cases);
+  bool are_names() const { return !places_.empty(); }
+  double of(const CaseRecord& record) const;
+  void name_ticks(PlotAxis& axis) const;  // nothing where there are numbers
+
+ private:
+  std::string name_;
+  std::map<std::string, double> places_;
 };
 
 class FigureMaker {
@@ -61,11 +78,15 @@ class FigureMaker {
     std::string (*text)(double);
   };
   std::vector<Figure> product_bars(const BarSpec& spec) const;
+  void add_series(XyPlot& plot, const XySpec& spec, const XPlaces& places, const Cases& cases, std::set<double>& xs,
+                  std::set<std::string>& drawn) const;
   // Facets by threads are also by device.
   std::vector<Facet> facets(const std::string& id, const Cases& cases, std::vector<std::string> fields) const;
   // The point with its error bar: percentiles for speeds, the interval for speed-ups, nothing for other metrics.
   Point with_spread(const CaseRecord& record, Point point, const std::string& y) const;
-  Cases ok_cases() const;
+  // "", "!" or "!!" for a number that comes from the times of this case, and for a speed-up from those of its baseline.
+  std::string mark_of(const CaseRecord& record, const std::string& metric) const;
+  Cases ok_cases(bool with_blocks = false) const;
   Cases fastest_kernels(const Cases& cases) const;  // of each codec, settings, data and cache class
   Cases largest_of_each_source(const Cases& cases) const;
   // The case with the best y at each place, for each cache class.

@@ -127,8 +127,7 @@ std::string heat_script(const Figure& figure, const HeatMap& plot) {
       if (y + 1 < plot.values.size() && known(y + 1, x) && side(y, x) != side(y + 1, x))
         edge(cx - 0.5, cy + 0.5, cx + 0.5, cy + 0.5);
       const bool dark = std::abs(std::log2(plot.values[y][x] / plot.neutral)) > 0.7 * furthest;
-      set_text(script, fixed_text(plot.values[y][x], 2), fmt::format("{},{}", cx, cy), dark ? "#fefefe" : "#111111", 2,
-               "center front");
+      set_text(script, plot.text(y, x), fmt::format("{},{}", cx, cy), dark ? "#fefefe" : "#111111", 2, "center front");
     }
   }
   return script + fmt::format("plot \"{}.dat\" using 1:2:3 with image pixels\n", figure.id);

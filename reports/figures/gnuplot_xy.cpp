@@ -86,13 +86,14 @@ void add_guides(std::string& script, const Canvas& canvas, const XyPlot& plot, O
   }
 }
 
-// Letters beside their points; a letter far from its point gets a line to it.
+// Letters and marks beside their points; a letter far from its point gets a line to it.
 void add_letters(std::string& script, const Canvas& canvas, const XyPlot& plot, Occupied& occupied) {
   constexpr std::array<std::pair<double, double>, 8> kDirections = {
       {{-0.7, -0.7}, {0, -1}, {0.7, -0.7}, {-1, 0}, {1, 0}, {-0.7, 0.7}, {0, 1}, {0.7, 0.7}}};
   for (const Series& series : plot.series) {
     for (const Point& point : series.points) {
-      if (point.letter.empty()) continue;
+      const std::string letter = point.letter + point.mark;
+      if (letter.empty()) continue;
       const auto [x, y] = pixel(canvas, plot, point.x, point.y);
       std::vector<Box> places;
       for (const double radius : {14.0, 20.0, 28.0, 38.0, 50.0})
@@ -108,7 +109,7 @@ void add_letters(std::string& script, const Canvas& canvas, const XyPlot& plot, 
             fmt::format("set arrow from {} to {} nohead linecolor rgb \"{}\" linewidth 0.6 front\n",
                         canvas.at(x + 6 * (at_x - x) / distance, y + 6 * (at_y - y) / distance),
                         canvas.at(at_x - 7 * (at_x - x) / distance, at_y - 7 * (at_y - y) / distance), kQuietColor);
-      set_text(script, point.letter, canvas.at(at_x, at_y), kInkColor, 1, "center front");
+      set_text(script, letter, canvas.at(at_x, at_y), kInkColor, 1, "center front");
     }
   }
 }

@@ -1,10 +1,12 @@
 // Figures of lines over a parameter: throughput over size, speed over batch, speed-up over sigma and shape, and those
 // that --x --y --series --facet ask for.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 
 #include "reports/fields.h"
@@ -17,6 +19,7 @@ std::string axis_label(const std::string& name) {
   if (name == "dimension") return "rows and columns of a matrix";
   if (name == "sigma") return "σ of the elements";
   if (name == "batch") return "tokens of a batch";
+  if (name == "shape") return "shape of a matrix, rows × columns";
   for (const Metric& metric : all_metrics()) {
     if (metric.id != name) continue;
     if (metric.unit == "1/s") return std::string(metric.name);
@@ -51,12 +54,58 @@ void set_ranges(XyPlot& plot, bool exact_x_ticks) {
   }
 }
 
+// Explains hollow points and marks below the legend.
+void note_classes(XyPlot& plot) {
+  bool resident = false, streamed = false, marks = false;
+  for (const Series& series : plot.series) {
+    (series.hollow ? resident : streamed) = true;
+    for (const Point& point : series.points) marks |= !point.mark.empty();
+  }
+  if (resident)
+    plot.legend_notes.push_back(streamed ? "filled, solid: streamed from memory" : "all cases resident in a cache");
+  if (resident && streamed) plot.legend_notes.push_back("hollow, dashed: resident in a cache");
+  if (marks) plot.legend_notes.push_back("! disturbed times, !! ruined ones");
+}
+
+// " Left out, without MAC/s: a, b." or nothing.
+std::string left_out(const std::vector<const CaseRecord*>& cases, const std::set<std::string>& drawn,
+                     const std::string& lacking) {
+  std::set<std::string> others;
+  for (const CaseRecord* record : cases)
+    if (!drawn.contains(codec_name(*record))) others.insert(codec_name(*record));
+  return others.empty() ? "" : fmt::format(" Left out, without {}: {}.", lacking, fmt::join(others, ", "));
+}
+
 }  // namespace
+
+XPlaces::XPlaces(std::string_view name, const std::vector<const CaseRecord*>& cases) : name_(name) {
+  if (is_number(name)) return;
+  std::set<std::pair<double, std::string>> texts;  // numbers by their size, shapes by their elements
+  for (const CaseRecord* record : cases) {
+    const std::string text = field_value(*record, name_);
+    char* end = nullptr;
+    const double number = std::strtod(text.c_str(), &end);
+    texts.emplace(name == "shape" ? static_cast<double>(elements_of(*record)) : *end == '\0' ? number : INFINITY, text);
+  }
+  for (const auto& [number, text] : texts) places_.emplace(text, static_cast<double>(places_.size()));
+}
+
+double XPlaces::of(const CaseRecord& record) const { return places_.at(field_value(record, name_)); }
+
+void XPlaces::name_ticks(PlotAxis& axis) const {
+  if (!are_names()) return;
+  axis.ticks.clear();
+  axis.min = -0.5, axis.max = static_cast<double>(places_.size()) - 0.5, axis.categories = true;
+  axis.ticks.resize(places_.size());
+  for (const auto& [text, at] : places_)
+    axis.ticks[static_cast<std::size_t>(at)] = {at, text.empty() ? "none" : text.substr(0, text.find(" ("))};
+}
 
 std::vector<Figure> FigureMaker::xy(const XySpec& spec) const {
   std::vector<Figure> figures;
-  Cases all = ok_cases();
+  Cases all = ok_cases(spec.asked_for);
   if (spec.square_only) std::erase_if(all, [](const CaseRecord* r) { return !is_square(*r); });
+  int single = 0;  // facets with one x value
   for (const Facet& facet : facets(spec.id, all, spec.facets)) {
     std::map<std::string, Cases> by_series;
     for (const CaseRecord* record : facet.cases) {
@@ -64,56 +113,71 @@ std::vector<Figure> FigureMaker::xy(const XySpec& spec) const {
       if (!spec.choose_configuration) name += "|" + field_text(*record, "configuration");
       by_series[name].push_back(record);
     }
+    const XPlaces places(spec.x, facet.cases);
     XyPlot plot;
-    plot.x = {axis_label(spec.x), spec.log_x, spec.x == "speedup_vs_raw", 0, 1, {}};
+    plot.x = {axis_label(spec.x), spec.log_x && !places.are_names(), spec.x == "speedup_vs_raw", 0, 1, {}};
     plot.y = {axis_label(spec.y), spec.log_y, true, 0, 1, {}};
     std::set<double> xs;
-    bool any_resident = false, any_streamed = false;
-    int next_color = 0;
-    for (const auto& [name, cases] : by_series) {
-      const Cases chosen =
-          best_at_each(cases, spec.y, [&](const CaseRecord& r) { return fmt::format("{}", number(r, spec.x)); });
-      // The guide at 1 is the baseline's speed-up over itself.
-      if (chosen.empty() || (spec.y == "speedup_vs_raw" && contexts_.is_baseline(*chosen.front()))) continue;
-      const CaseRecord& first = *chosen.front();
-      const int series_color = spec.series == "codec" ? color(first) : next_color++;
-      Series streamed, resident;
-      resident.hollow = true;
-      for (Series* series : {&streamed, &resident}) series->color = series_color;
-      for (const CaseRecord* record : chosen) {
-        const Context context = contexts_.of(*record);
-        Point point{number_of(*record, context, spec.x), number_of(*record, context, spec.y)};
-        if (!std::isfinite(point.x) || !std::isfinite(point.y)) continue;
-        if ((spec.log_x && point.x <= 0) || (spec.log_y && point.y <= 0)) continue;
-        point = with_spread(*record, point, spec.y);
-        xs.insert(point.x);
-        (record->time.cache == "resident" ? resident : streamed).points.push_back(point);
-      }
-      Series& labelled = streamed.points.empty() ? resident : streamed;
-      const Names names = names_of(chosen, "at each point");
-      labelled.label = spec.series == "codec" ? names.label : field_text(first, spec.series);
-      labelled.detail = spec.series == "codec" ? names.detail : names.label + " · " + names.detail;
-      for (Series* series : {&resident, &streamed}) {
-        if (series->points.empty()) continue;
-        std::stable_sort(series->points.begin(), series->points.end(),
-                         [](const Point& a, const Point& b) { return a.x < b.x; });
-        (series->hollow ? any_resident : any_streamed) = true;
-        plot.series.push_back(*series);
-      }
+    std::set<std::string> drawn;  // codecs
+    for (const auto& [name, cases] : by_series) add_series(plot, spec, places, cases, xs, drawn);
+    if (plot.series.empty() || xs.size() < 2) {
+      ++single;
+      continue;
     }
-    if (plot.series.empty() || xs.size() < 2) continue;
-    if (any_resident) {
-      plot.legend_notes.push_back(any_streamed ? "filled, solid: streamed from memory"
-                                               : "all cases resident in a cache");
-      if (any_streamed) plot.legend_notes.push_back("hollow, dashed: resident in a cache");
-    }
+    note_classes(plot);
     if (spec.y == "speedup_vs_raw") plot.horizontal.push_back({1, "raw"});
-    set_ranges(plot, xs.size() <= 12);
+    set_ranges(plot, xs.size() <= 12 && !places.are_names());
+    places.name_ticks(plot.x);
     const std::string title =
         spec.title.empty() ? fmt::format("{} over {}", axis_label(spec.y), axis_label(spec.x)) : spec.title;
-    figures.push_back({facet.id, title, facet.subtitle, spec.caption, std::move(plot), facet.cases});
+    const std::string caption = spec.caption + left_out(facet.cases, drawn, axis_label(spec.y));
+    figures.push_back({facet.id, title, facet.subtitle, caption, std::move(plot), facet.cases});
   }
+  if (spec.asked_for && single > 0)
+    for (Figure& figure : figures)
+      figure.caption += fmt::format(" Left out: {} combination{} of facets with one x value or no number.", single,
+                                    single == 1 ? "" : "s");
   return figures;
+}
+
+// The line of these cases, with a part for each cache class. Adds to the x values and codecs that are drawn.
+void FigureMaker::add_series(XyPlot& plot, const XySpec& spec, const XPlaces& places, const Cases& cases,
+                             std::set<double>& xs, std::set<std::string>& drawn) const {
+  const auto x_of = [&](const CaseRecord& r) { return places.are_names() ? places.of(r) : number(r, spec.x); };
+  const Cases chosen = best_at_each(cases, spec.y, [&](const CaseRecord& r) { return fmt::format("{}", x_of(r)); });
+  // The guide at 1 is the baseline's speed-up over itself.
+  if (chosen.empty()) return;
+  if (spec.y == "speedup_vs_raw" && contexts_.is_baseline(*chosen.front())) {
+    for (const CaseRecord* record : chosen) drawn.insert(codec_name(*record));
+    return;
+  }
+  const CaseRecord& first = *chosen.front();
+  const int series_color = spec.series == "codec" ? color(first) : static_cast<int>(plot.series.size());
+  Series streamed, resident;
+  resident.hollow = true;
+  for (Series* series : {&streamed, &resident}) {
+    series->color = series_color;
+    if (places.are_names()) series->style = Series::Style::points;
+  }
+  for (const CaseRecord* record : chosen) {
+    Point point{x_of(*record), number(*record, spec.y)};
+    if (!std::isfinite(point.x) || !std::isfinite(point.y)) continue;
+    if ((plot.x.log && point.x <= 0) || (spec.log_y && point.y <= 0)) continue;
+    point = with_spread(*record, point, spec.y);
+    xs.insert(point.x);
+    (record->time.cache == "resident" ? resident : streamed).points.push_back(point);
+  }
+  Series& labelled = streamed.points.empty() ? resident : streamed;
+  const Names names = names_of(chosen, "at each point");
+  labelled.label = spec.series == "codec" ? names.label : field_text(first, spec.series);
+  labelled.detail = spec.series == "codec" ? names.detail : names.label + " · " + names.detail;
+  for (Series* series : {&resident, &streamed}) {
+    if (series->points.empty()) continue;
+    for (const CaseRecord* record : cases) drawn.insert(codec_name(*record));
+    std::stable_sort(series->points.begin(), series->points.end(),
+                     [](const Point& a, const Point& b) { return a.x < b.x; });
+    plot.series.push_back(*series);
+  }
 }
 
 std::vector<Figure> FigureMaker::throughput_over_size() const {
@@ -191,48 +255,17 @@ std::vector<Figure> FigureMaker::speed_over_batch() const {
 }
 
 std::vector<Figure> FigureMaker::speedup_by_shape() const {
-  std::vector<Figure> figures;
-  for (const Facet& facet :
-       facets("shapes", ok_cases(), {"op", "batch", "activations", "source", "backend", "threads", "cache"})) {
-    std::map<std::pair<std::int64_t, std::string>, double> places;  // shapes from small to large
-    std::map<std::string, Cases> by_codec;
-    for (const CaseRecord* record : facet.cases) {
-      if (const double speedup = number(*record, "speedup_vs_raw"); !(speedup > 0) || std::isinf(speedup)) continue;
-      places[{elements_of(*record), shape_label(*record)}] = 0;
-      by_codec[record->codec.id].push_back(record);
-    }
-    const bool any =
-        std::any_of(facet.cases.begin(), facet.cases.end(), [](const CaseRecord* r) { return !is_square(*r); });
-    if (places.size() < 2 || !any) continue;
-    XyPlot plot;
-    plot.x = {"shape of a matrix, rows × columns",      false, false, -0.5,
-              static_cast<double>(places.size()) - 0.5, {},    true};
-    plot.y = {axis_label("speedup_vs_raw"), true, true, 0, 1, {}};
-    plot.horizontal.push_back({1, "raw"});
-    double next = 0, slowest = 1, fastest = 1;
-    for (auto& [shape, at] : places) at = next++;
-    for (const auto& [codec, cases] : by_codec) {
-      const Cases chosen = best_at_each(cases, "speedup_vs_raw", shape_label);
-      if (chosen.empty() || contexts_.is_baseline(*chosen.front())) continue;
-      const Names names = names_of(chosen, "for each shape");
-      Series series{names.label, names.detail, color(*chosen.front()), false, Series::Style::points, {}};
-      for (const CaseRecord* record : chosen) {
-        const double speedup = number(*record, "speedup_vs_raw");
-        if (!(speedup > 0)) continue;
-        slowest = std::min(slowest, speedup), fastest = std::max(fastest, speedup);
-        const double at = places[{elements_of(*record), shape_label(*record)}];
-        series.points.push_back(with_spread(*record, {at, speedup}, "speedup_vs_raw"));
-      }
-      plot.series.push_back(std::move(series));
-    }
-    std::erase_if(plot.series, [](const Series& series) { return series.points.empty(); });
-    if (plot.series.empty()) continue;
-    choose_ticks(plot.y, slowest, fastest);
-    for (const auto& [shape, at] : places)
-      plot.x.ticks.push_back({at, shape.second.substr(0, shape.second.find(" ("))});
-    figures.push_back({facet.id, "Speed-up over raw by shape", facet.subtitle,
-                       "Above 1: faster than uncompressed. Bars: the 95 % interval.", std::move(plot), facet.cases});
-  }
+  XySpec spec;
+  spec.id = "shapes";
+  spec.title = "Speed-up over raw by shape";
+  spec.x = "shape";
+  spec.y = "speedup_vs_raw";
+  spec.facets = {"op", "batch", "activations", "source", "backend", "threads", "cache"};
+  spec.caption = "Above 1: faster than uncompressed. Bars: the 95 % interval.";
+  std::vector<Figure> figures = xy(spec);
+  std::erase_if(figures, [](const Figure& figure) {  // others have a figure over size
+    return std::all_of(figure.cases.begin(), figure.cases.end(), [](const CaseRecord* r) { return is_square(*r); });
+  });
   return figures;
 }
 

@@ -23,8 +23,12 @@ std::vector<Figure> FigureMaker::bits_against_speed() const {
     std::map<std::string, Series> by_codec;
     std::vector<std::pair<Point, const CaseRecord*>> points;
     for (const CaseRecord* record : cases) {
-      const Point point{number(*record, "bits_per_element"), number(*record, "elements_per_s"),
-                        number(*record, "elements_per_s_p10"), number(*record, "elements_per_s_p90")};
+      const Point point{number(*record, "bits_per_element"),
+                        number(*record, "elements_per_s"),
+                        number(*record, "elements_per_s_p10"),
+                        number(*record, "elements_per_s_p90"),
+                        "",
+                        mark_of(*record, "elements_per_s")};
       if (!std::isfinite(point.x) || !(point.y > 0)) continue;
       points.emplace_back(point, record);
       bits_min = std::min(bits_min, point.x), bits_max = std::max(bits_max, point.x);
@@ -85,7 +89,8 @@ std::vector<Figure> FigureMaker::roofline() const {
     std::map<std::string, Series> by_codec;
     for (const CaseRecord* record : fastest_kernels(facet.cases)) {
       const Context context = contexts_.of(*record);
-      const Point point{8.0 / number(*record, "bits_per_element"), number(*record, "elements_per_s")};
+      Point point{8.0 / number(*record, "bits_per_element"), number(*record, "elements_per_s")};
+      point.mark = mark_of(*record, "elements_per_s");
       if (!context.bandwidth || !std::isfinite(point.x) || !(point.y > 0)) continue;
       bandwidth = std::max(bandwidth, context.bandwidth->read_bytes_per_s);
       speed_min = std::min(speed_min, point.y), speed_max = std::max(speed_max, point.y);

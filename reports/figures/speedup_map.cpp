@@ -35,6 +35,7 @@ std::vector<Figure> FigureMaker::speedup_map() const {
       const auto y = static_cast<std::size_t>(std::distance(sigmas.begin(), sigmas.find(record->data.sigma)));
       const auto x = static_cast<std::size_t>(std::distance(sizes.begin(), sizes.find(dimension_of(*record))));
       map.values[y][x] = number(*record, "speedup_vs_raw");
+      map.marks[{y, x}] = mark_of(*record, "speedup_vs_raw");
     }
     figures.push_back({facet.id, "Speed-up over raw: size and σ",
                        fmt::format("{} · {} · {} · {}", names.label, names.detail, facet.cases.front()->time.cache,

@@ -23,6 +23,7 @@ namespace {
 struct Competition {
   std::vector<const CaseRecord*> others;
   const CaseRecord* baseline = nullptr;  // the best case of an uncompressed codec
+  Context context = {};                  // of the first case
 
   const CaseRecord& first() const { return others.empty() ? *baseline : *others.front(); }
   bool is_size() const { return first().kernel.op == "size"; }
@@ -84,6 +85,15 @@ std::string interval(const Comparison& found) {
 
 std::string speed(const CaseRecord& r) { return si_text(find_metric("elements_per_s").value(r, {})) + " elements/s"; }
 
+// "; the best of 13 uncompressed kernels", or how many of them ran. Nobody knows for older records.
+std::string rivals(const Context& context) {
+  if (context.raw_is_filtered()) return "; only " + context.raw_text();
+  return context.raw_is_complete() && context.known_raw_kernels > 1
+             ? fmt::format("; {} is the best of {} uncompressed kernels", codec_label(*context.baseline),
+                           context.known_raw_kernels)
+             : "";
+}
+
 // "X is the fastest ...", for one competition.
 std::string sentence_of(const Competition& competition) {
   const CaseRecord& first = competition.first();
@@ -96,7 +106,8 @@ std::string sentence_of(const Competition& competition) {
                        speed(first), with_bits(first), where);
   const Comparison found = *competition.comparison();
   const std::string name = bold(codec_label(first)), rival = bold(codec_label(*competition.baseline));
-  const std::string ratio = bold(times(found)), rest = interval(found) + with_bits(first) + where;
+  const std::string ratio = bold(times(found)),
+                    rest = interval(found) + with_bits(first) + where + rivals(competition.context);
   switch (found.verdict) {
     case Verdict::faster: return fmt::format("{}{} beats {}: {} its speed{}.", device, name, rival, ratio, rest);
     case Verdict::slower:
@@ -187,7 +198,7 @@ Answer answer(const RecordSet& records, const Contexts& contexts) {
         fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", r.run, r.kernel.op, r.kernel.batch, r.kernel.activations,
                     field_text(r, "data"), r.data.hash, r.kernel.device, r.kernel.threads, r.time.cache);
     const auto [place, is_new] = places.try_emplace(key, competitions.size());
-    if (is_new) competitions.emplace_back();
+    if (is_new) competitions.emplace_back().context = contexts.of(r);
     Competition& competition = competitions[place->second];
     if (!contexts.is_baseline(r))
       competition.others.push_back(record);

@@ -10,6 +10,7 @@
 #include "reports/compare.h"
 #include "reports/fields.h"
 #include "reports/keys.h"
+#include "reports/tables/seeds.h"
 #include "reports/tables/tables.h"
 
 namespace ecmv::reports {
@@ -58,6 +59,10 @@ constexpr FlatColumn kColumns[] = {
     {"unfused", [](const CaseRecord& r) { return truth(r.kernel.unfused); }},
     {"cache", [](const CaseRecord& r) { return text_cell(r.time.cache); }},
     {"disturbed", [](const CaseRecord& r) { return truth(is_disturbed(r)); }},
+    {"disturbance", [](const CaseRecord& r) { return text_cell(std::string(to_string(disturbance_of(r)))); }},
+    {"kernels", [](const CaseRecord& r) { return positive(r.entrants.kernels); }},
+    {"known_kernels", [](const CaseRecord& r) { return positive(r.entrants.known_kernels); }},
+    {"settings", [](const CaseRecord& r) { return positive(r.entrants.settings); }},
     {"stored_bytes", [](const CaseRecord& r) { return positive(r.size.stored_bytes); }},
     {"elements", [](const CaseRecord& r) { return positive(r.time.elements); }},
     {"samples", [](const CaseRecord& r) { return positive(static_cast<std::int64_t>(r.time.samples_s.size())); }},
@@ -78,7 +83,8 @@ Cell setting_cell(const Values& values, const std::string& name) {
 
 Table flat_table(const RecordSet& records, const Contexts& contexts) {
   Table table{"cases", "All cases", "", {}, {}};
-  const CaseKeys keys(records);
+  const PooledSeeds pooled = pooled_seeds(records);  // whose keys papers use
+  const CaseKeys keys(pooled.records);
   std::set<std::string> settings, parameters;
   for (const CaseRecord& record : records.cases) {
     for (const auto& [name, value] : record.codec.settings) settings.insert(name);
@@ -96,7 +102,8 @@ Table flat_table(const RecordSet& records, const Contexts& contexts) {
   for (const CaseRecord* record : sorted_cases(records)) {
     const Context context = contexts.of(*record);
     std::vector<Cell>& row = table.rows.emplace_back();
-    row.push_back(text_cell(keys.of(*record)));
+    const auto place = static_cast<std::size_t>(record - records.cases.data());
+    row.push_back(text_cell(keys.of(pooled.records.cases[pooled.place_of[place]])));
     for (const FlatColumn& column : kColumns) row.push_back(column.cell(*record));
     for (const std::string& name : settings) row.push_back(setting_cell(record->codec.settings, name));
     for (const std::string& name : parameters) row.push_back(setting_cell(record->data.parameters, name));

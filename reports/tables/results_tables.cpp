@@ -35,7 +35,6 @@ Cell speed_cell(const char* metric, const CaseRecord& r, const Context& c) {
   cell.note += fmt::format(" between the 10th and 90th percentile of {} samples of {} passes", r.time.samples_s.size(),
                            r.time.iterations_per_sample);
   if (is_disturbed(r)) {
-    cell.text += " !";
     cell.tone = Tone::bad;
     cell.note += fmt::format("; disturbed: threads waited in {} samples, other programs used {} cores",
                              r.time.disturbed_samples.size(), fixed_text(r.host.other_cores, 1));
@@ -67,7 +66,8 @@ Cell speedup_cell(const CaseRecord& r, const Context& c) {
                           kernel_label(*c.baseline));
   if (found.verdict == Verdict::faster) cell.tone = Tone::good;
   if (found.verdict == Verdict::slower) cell.tone = Tone::bad;
-  if (!found.note.empty()) cell.note += "; " + found.note;
+  for (const std::string& more : {found.note, c.raw_text()})
+    if (!more.empty()) cell.note += "; " + more;
   return cell;
 }
 
@@ -75,7 +75,7 @@ Cell bandwidth_cell(const CaseRecord& r, const Context& c) {
   const double fraction = value("bandwidth_fraction", r, c);
   Cell cell = scaled(fraction, 0.01, 1);
   if (fraction > 1.02) {
-    cell.text += " !";
+    cell.text += beats_bandwidth(r, c) ? " !!" : " !";
     cell.tone = Tone::bad;
     cell.note =
         fmt::format("above the measured {}B/s, so that measurement is too low", si_text(c.bandwidth->read_bytes_per_s));
@@ -103,6 +103,15 @@ Cell number(const CaseRecord& r, const Context& c) {
   return scaled(value(metric, r, c), 1, digits);
 }
 
+// The mean of several seeds shows how far they lie apart.
+Cell stored_cell(const CaseRecord& r, const Context& c) {
+  const double bits = value("bits_per_element", r, c);
+  if (r.pooled.seeds.empty()) return scaled(bits, 1, 3);
+  Cell cell = interval_cell(bits, {r.pooled.least_bits, r.pooled.most_bits}, 1, 3);
+  cell.note += fmt::format(" over {} seeds", r.pooled.seeds.size());
+  return cell;
+}
+
 struct ResultColumn {
   Column column;
   bool in_short;  // also in the table of fastest kernels
@@ -118,17 +127,27 @@ ResultColumn plain(const char* name, const char* unit, bool in_short, ResultColu
   return {{metric, name, unit, Align::right}, in_short, number<metric, digits>, in};
 }
 
-constexpr char kStored[] = "bits_per_element", kPayload[] = "payload_bits_per_element",
-               kTable[] = "table_bits_per_element", kIndex[] = "index_bits_per_element",
-               kScale[] = "scale_bits_per_element", kPadding[] = "padding_bits_per_element",
-               kExcess[] = "excess_over_entropy_percent", kIdeal[] = "ideal_bits_per_element",
-               kAboveIdeal[] = "excess_over_ideal_bits", kRatio[] = "compression_ratio", kTokens[] = "tokens_per_s",
-               kStep[] = "us_per_pass", kSnr[] = "snr_db";
+constexpr char kPayload[] = "payload_bits_per_element", kTable[] = "table_bits_per_element",
+               kIndex[] = "index_bits_per_element", kScale[] = "scale_bits_per_element",
+               kPadding[] = "padding_bits_per_element", kExcess[] = "excess_over_entropy_percent",
+               kIdeal[] = "ideal_bits_per_element", kAboveIdeal[] = "excess_over_ideal_bits",
+               kRatio[] = "compression_ratio", kTokens[] = "tokens_per_s", kStep[] = "us_per_pass", kSnr[] = "snr_db";
+
+// Whether its number comes from times.
+bool shows_time(const ResultColumn& result) {
+  using In = ResultColumn::In;
+  return result.in != In::all && result.in != In::sizes && result.in != In::lossy && result.column.id != "kernel" &&
+         result.column.id != "stored_bytes";
+}
 
 const std::vector<ResultColumn>& result_columns() {
   using In = ResultColumn::In;
   static const std::vector<ResultColumn> columns = {
       {{"codec", "codec", ""}, true, [](const CaseRecord& r, const Context&) { return text_cell(codec_label(r)); }},
+      {{"kernel", "kernel", ""},
+       true,
+       [](const CaseRecord& r, const Context&) { return text_cell(kernel_label(r)); },
+       In::timed},
       {{"speedup_vs_raw", "vs raw", "×", Align::right}, true, speedup_cell, In::timed},
       {{"elements_per_s", "elements/s", "G/s", Align::right},
        true,
@@ -147,7 +166,7 @@ const std::vector<ResultColumn>& result_columns() {
          return scaled(bytes, 1e9, digits_of(bytes / 1e9));
        },
        In::steps},
-      plain<kStored, 3>("stored", "bit/el.", true),
+      {{"bits_per_element", "stored", "bit/el.", Align::right}, true, stored_cell},
       plain<kExcess, 2>("over entropy", "%", true),
       plain<kIdeal, 3>("ideal code", "bit/el.", true, In::sizes),
       plain<kAboveIdeal, 4>("above ideal", "bit/el.", true, In::sizes),
@@ -184,10 +203,6 @@ const std::vector<ResultColumn>& result_columns() {
          return scaled(value("break_even_bandwidth_bytes_per_s", r, c), 1e9, 0);
        },
        In::gpus},
-      {{"kernel", "kernel", ""},
-       true,
-       [](const CaseRecord& r, const Context&) { return text_cell(kernel_label(r)); },
-       In::timed},
   };
   return columns;
 }
@@ -208,13 +223,14 @@ std::string competitors(const CaseRecord& r) {
 }
 
 // "gaussian σ=4, 4096 × 4096, batch 4 · entropy 4.051 bits · AMD EPYC, 2 threads".
-std::string group_heading(const CaseRecord& r) {
+std::string group_heading(const CaseRecord& r, const Context& c) {
   std::string heading = field_text(r, "data");
   if (r.kernel.op == "matmul") heading += ", " + tokens_text(r);
   if (r.kernel.op == "step") heading += fmt::format(", {} · {}", tokens_text(r), blocks_text(r));
   if (std::isfinite(r.size.entropy_bits_per_element))
     heading += fmt::format(" · entropy {:.3f} bits", r.size.entropy_bits_per_element);
   if (const std::string device = device_label(r); !device.empty()) heading += " · " + device;
+  if (const std::string filtered = c.raw_text(); !filtered.empty()) heading += " · " + filtered;
   return heading;
 }
 
@@ -248,14 +264,16 @@ Table table_of(const TableKey& key, const Collected& collected, const Contexts& 
     table.caption += " Smallest first.";
   else
     table.caption += " Fastest first. ± of elements/s: 10th to 90th percentile; ± of vs raw: 95 % interval.";
-  if (fastest) table.title += ": the fastest kernel of each codec and settings";
+  if (fastest && op != "size") table.title += ": the fastest kernel of each codec and settings";
 
-  bool with_gpus = false, lossy = false;
+  bool with_gpus = false, lossy = false, disturbed = false;
   for (const auto& [heading, cases] : collected.groups)
     for (const CaseRecord* record : cases) {
       with_gpus |= record->kernel.compute_units > 0;
       lossy |= has_distortion(*record);
+      disturbed |= is_disturbed(*record);
     }
+  if (disturbed) table.caption += " ! marks disturbed times, !! those that this ruined.";
   std::vector<const ResultColumn*> columns;
   for (const ResultColumn& result : result_columns()) {
     using In = ResultColumn::In;
@@ -275,7 +293,12 @@ Table table_of(const TableKey& key, const Collected& collected, const Contexts& 
     for (const CaseRecord* record : collected.groups.at(heading)) {
       const Context context = contexts.of(*record);
       std::vector<Cell>& row = table.rows.emplace_back();
-      for (const ResultColumn* column : columns) row.push_back(column->cell(*record, context));
+      for (const ResultColumn* column : columns) {
+        row.push_back(column->cell(*record, context));
+        const bool compared = column->column.id == "speedup_vs_raw";
+        if (shows_time(*column))
+          mark_cell(row.back(), compared ? disturbance_of(*record, context) : disturbance_of(*record));
+      }
     }
   }
   if (fastest) drop_empty_columns(table);
@@ -291,7 +314,7 @@ std::vector<Table> tables_of(const RecordSet& records, const Contexts& contexts,
     if (record->status != Status::ok) continue;
     if (fastest && !seen.insert(competitors(*record)).second) continue;
     Collected& table = tables[table_key(*record)];
-    const std::string heading = group_heading(*record);
+    const std::string heading = group_heading(*record, contexts.of(*record));
     auto& group = table.groups[heading];
     if (group.empty()) table.order.push_back(heading);
     group.push_back(record);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <map>
 #include <vector>
 
@@ -69,6 +70,13 @@ std::vector<std::pair<std::string, std::vector<ByRanks>>> by_data(const RecordSe
 
 Cell in_units(double value, double unit, int digits) { return number_cell(value, fixed_text(value / unit, digits)); }
 
+// Marks the numbers of a row that compares a case with one rank or device, where either was disturbed.
+void mark_times(std::vector<Cell>& row, std::initializer_list<std::size_t> places, const CaseRecord& r,
+                const CaseRecord* one) {
+  const Disturbance worst = std::max(disturbance_of(r), one == nullptr ? Disturbance::none : disturbance_of(*one));
+  for (const std::size_t place : places) mark_cell(row[place], worst);
+}
+
 // "" if the parts are rows.
 std::string in_pairs(const CaseRecord& r) { return r.ranks.split == "pairs" ? ", in pairs" : ""; }
 
@@ -115,6 +123,7 @@ Table strong_scaling_table(const RecordSet& records, const Contexts& contexts) {
                               in_units(r->time.median_s, 1e-6, 1), in_units(over, 1, 2), in_units(efficiency, 0.01, 1),
                               in_units(share, 0.01, 1), in_units(share * r->time.median_s / layers, 1e-6, 2),
                               in_units(product, 1e-6, 1), vs_raw, text_cell(r->time.cache)});
+        mark_times(table.rows.back(), {2, 3, 4, 5, 6, 7, 8}, *r, one);
         if (!r->ranks.links.empty()) table.rows.back()[1].note = r->ranks.library + "; " + r->ranks.links;
       }
     }
@@ -158,10 +167,12 @@ Table weak_scaling_table(const RecordSet& records) {
           std::abs(share(*r) / share(*one) - 1) < 0.01)
         faster(group[sharing_of(*r)], *r);
     if (group.size() == 1) continue;
-    for (const auto& [key, r] : group)
+    for (const auto& [key, r] : group) {
       table.rows.push_back({text_cell(codec_label(*r)), in_units(share(*r), 1e6, 1), text_cell(ranks_text(*r)),
                             text_cell(shape_label(*r)), in_units(r->time.median_s, 1e-6, 1),
                             in_units(one->time.median_s / r->time.median_s, 0.01, 1)});
+      mark_times(table.rows.back(), {4, 5}, *r, one);
+    }
   }
   return table;
 }

@@ -38,6 +38,7 @@ Table steps_table(const RecordSet& records) {
            text_cell(fmt::format("{} × {}", part.rows, part.cols)), number_cell(bytes, fixed_text(1e-6 * bytes, 2)),
            number_cell(8 * bytes / elements, fixed_text(8 * bytes / elements, 3)),
            number_cell(1e6 * part.layer_s, fixed_text(1e6 * part.layer_s, 2)), text_cell(part.kernel)});
+      mark_cell(table.rows.back()[6], disturbance_of(*r));
     }
   }
   return table;

@@ -26,17 +26,6 @@ std::string heading(const Column& column) {
   return column.unit.empty() ? column.name : fmt::format("{} [{}]", column.name, column.unit);
 }
 
-// A backslash before a bar would undo the bar's own.
-std::string markdown_escaped(const std::string& text) {
-  const std::string line = one_line(text);
-  std::string escaped;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '|' || (line[i] == '\\' && i + 1 < line.size() && line[i + 1] == '|')) escaped += '\\';
-    escaped += line[i];
-  }
-  return escaped;
-}
-
 // Spreadsheets evaluate cells that begin like this, even from a file.
 bool is_formula(const Cell& cell) {
   const auto* text = std::get_if<std::string>(&cell.value);
@@ -55,6 +44,21 @@ std::vector<std::size_t> widths_of(const Table& table) {
 
 }  // namespace
 
+// A backslash before a bar would undo the bar's own.
+std::string markdown_escaped(std::string_view text) {
+  const std::string line = one_line(text);
+  std::string escaped;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '<') {
+      escaped += "&lt;";  // pages that show Markdown take tags as such
+      continue;
+    }
+    if (line[i] == '|' || (line[i] == '\\' && i + 1 < line.size() && line[i + 1] == '|')) escaped += '\\';
+    escaped += line[i];
+  }
+  return escaped;
+}
+
 Cell text_cell(std::string text) { return {text, text}; }
 
 Cell count_cell(std::int64_t count) { return {fmt::format("{}", count), count}; }
@@ -64,11 +68,28 @@ Cell number_cell(double value, std::string text) {
   return {std::move(text), value};
 }
 
+namespace {
+
+// Digits after the point for two significant ones.
+int significant(double number) {
+  const double size = std::abs(number);
+  return size > 0 && size < 1e30 ? std::clamp(1 - static_cast<int>(std::floor(std::log10(size))), 0, 12) : 0;
+}
+
+}  // namespace
+
 Cell interval_cell(double value, Ends ends, double unit, int digits) {
+  digits = std::max(digits, significant(value / unit));
   Cell cell = number_cell(value, fixed_text(value / unit, digits));
   if (!std::isfinite(value) || !std::isfinite(ends.low) || !std::isfinite(ends.high)) return cell;
-  cell.text += " ± " + fixed_text(std::max({ends.high - value, value - ends.low, 0.0}) / unit, digits);
   cell.note = fixed_text(ends.low / unit, digits) + " … " + fixed_text(ends.high / unit, digits);
+  const double distance = std::max({ends.high - value, value - ends.low, 0.0});
+  // Around a wide interval ± would claim numbers below zero, or a symmetry that is not there.
+  if (distance > 0.5 * std::abs(value))
+    cell.text = fixed_text(ends.low / unit, significant(ends.low / unit)) + " … " +
+                fixed_text(ends.high / unit, significant(ends.high / unit));
+  else
+    cell.text += " ± " + fixed_text(distance / unit, digits);
   return cell;
 }
 
@@ -90,11 +111,11 @@ std::string value_text(const Cell& cell) {
 
 std::string to_markdown(const Table& table) {
   const auto widths = widths_of(table);
-  std::string text = fmt::format("### {}\n\n", one_line(table.title));
-  if (!table.caption.empty()) text += one_line(table.caption) + "\n\n";
+  std::string text = fmt::format("### {}\n\n", markdown_escaped(table.title));
+  if (!table.caption.empty()) text += markdown_escaped(table.caption) + "\n\n";
   text += "|";
   for (std::size_t i = 0; i < widths.size(); ++i) {
-    text += fmt::format(" {} |", pad(heading(table.columns[i]), widths[i], table.columns[i].align));
+    text += fmt::format(" {} |", pad(markdown_escaped(heading(table.columns[i])), widths[i], table.columns[i].align));
   }
   text += "\n|";
   for (std::size_t i = 0; i < widths.size(); ++i) {
@@ -123,7 +144,8 @@ std::string to_csv(const Table& table) {
     return result + "\"";
   };
   std::string text;
-  for (std::size_t i = 0; i < table.columns.size(); ++i) text.append(i ? "," : "").append(quoted(table.columns[i].id));
+  for (std::size_t i = 0; i < table.columns.size(); ++i)
+    text.append(i ? "," : "").append(quoted(one_line(table.columns[i].id)));
   text += "\n";
   for (const auto& row : table.rows) {
     for (std::size_t i = 0; i < row.size(); ++i)

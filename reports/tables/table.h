@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -28,8 +29,9 @@ Cell text_cell(std::string text);
 Cell count_cell(std::int64_t count);
 // `value` is the raw number, `text` its rounded form; a NaN shows as "–" and is an empty CSV field.
 Cell number_cell(double value, std::string text);
-// "4.34 ± 0.05" in multiples of `unit`: ± is the larger distance to the ends of the interval, and the note has both.
-// Without an interval only the number.
+// "4.34 ± 0.05" in multiples of `unit`: ± is the larger distance to the ends of the interval, and the note has both. An
+// end more than half of the value away gives "0.10 … 20". There are two significant digits at least, and `digits`
+// after the point; without an interval only the number.
 struct Ends {
   double low, high;
 };
@@ -51,6 +53,7 @@ struct Table {
   const std::string* heading_before(std::size_t row) const;
 };
 
+std::string markdown_escaped(std::string_view text);  // one line, without tags and ends of cells
 std::string to_markdown(const Table& table);
 std::string to_csv(const Table& table);   // RFC 4180, one heading line, shortest digits that read back the same
 std::string to_text(const Table& table);  // aligned columns for a terminal

@@ -2,6 +2,7 @@
 #include "reports/tables/tables.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -64,6 +65,12 @@ std::vector<const CaseRecord*> sorted_cases(const RecordSet& records) {
   return cases;
 }
 
+void mark_cell(Cell& cell, Disturbance disturbance) {
+  const bool known = !std::holds_alternative<std::monostate>(cell.value);
+  if (disturbance == Disturbance::none || !known || cell.text.ends_with("!")) return;
+  cell.text += mark_of(disturbance);
+}
+
 Table failures_table(const RecordSet& records) {
   Table table{"failures", "Failed cases", "", {}, {}};
   table.columns = {{"status", "status", ""}, {"reason", "reason", ""}, {"data", "data", ""},     {"codec", "codec", ""},
@@ -121,15 +128,40 @@ Table refusals_table(const RecordSet& records) {
   return table;
 }
 
+Table with_columns(const Table& table, const std::vector<std::string>& ids) {
+  Table chosen{table.id, table.title, table.caption, {}, {}};
+  chosen.rows.resize(table.rows.size());
+  for (const std::string& id : ids) {
+    const auto column =
+        std::find_if(table.columns.begin(), table.columns.end(), [&](const Column& one) { return one.id == id; });
+    if (column == table.columns.end()) {
+      std::vector<std::string> known;
+      for (const Column& one : table.columns) known.push_back(one.id);
+      throw ReportError(fmt::format("there is no column \"{}\"; the columns are {}", id, fmt::join(known, ", ")));
+    }
+    chosen.columns.push_back(*column);
+    for (std::size_t row = 0; row < table.rows.size(); ++row) {
+      Cell cell = table.rows[row][static_cast<std::size_t>(column - table.columns.begin())];
+      const auto* number = std::get_if<double>(&cell.value);
+      cell.text = number != nullptr ? fmt::format("{:.4g}", *number) : value_text(cell);
+      chosen.rows[row].push_back(std::move(cell));
+    }
+  }
+  return chosen;
+}
+
 Table coverage_table(const RecordSet& records) {
-  Table table{"coverage",
-              "Coverage: codec × backend × op",
-              "Cases of each status; reasons show on hover. An empty cell: not tried.",
-              {},
-              {}};
+  Table table{
+      "coverage",
+      "Coverage: codec × backend × op",
+      "Cases of each status, kernels that ran of those in the build, and settings of the codec; reasons show on "
+      "hover. An empty cell: not tried.",
+      {},
+      {}};
   struct Tally {
     std::map<Status, int> counts;
     std::set<std::string> reasons;
+    CaseRecord::Entrants entrants;  // where there were fewest
   };
   std::map<std::string, std::map<std::string, Tally>> rows;
   std::set<std::string> headings;
@@ -141,6 +173,7 @@ Table coverage_table(const RecordSet& records) {
     headings.insert(heading);
     Tally& tally = rows[codec_name(r)][heading];
     ++tally.counts[r.status];
+    if (tally.entrants.known_kernels == 0 || r.entrants.kernels < tally.entrants.kernels) tally.entrants = r.entrants;
     if (!r.reason.empty()) tally.reasons.insert(fmt::format("{}: {}", to_string(r.status), r.reason));
   }
   table.columns.push_back({"codec", "codec", ""});
@@ -161,6 +194,9 @@ Table coverage_table(const RecordSet& records) {
         cell.text += fmt::format("{}{}{}", cell.text.empty() ? "" : ", ", to_string(status), number);
         if (severity(status) < severity(worst)) worst = status;
       }
+      if (const auto& [kernels, known, settings] = found->second.entrants; known > 0)
+        cell.text +=
+            fmt::format("; {} of {} kernels, {} setting{}", kernels, known, settings, settings == 1 ? "" : "s");
       const bool only_partly_refused = found->second.counts.contains(Status::ok) && tone_of(worst) == Tone::caution;
       cell.tone = only_partly_refused ? Tone::good : tone_of(worst);
       cell.note = joined(found->second.reasons, "; ");

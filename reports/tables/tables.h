@@ -12,7 +12,7 @@ namespace ecmv::reports {
 
 // The results: one table for each op and cache class with ok cases, in the order product before decode before sizes,
 // streamed before resident. Rows are grouped by data, batch and device, in each group the fastest first, sizes smallest
-// first; numbers stand before the names of kernels.
+// first.
 std::vector<Table> results_tables(const RecordSet& records, const Contexts& contexts);
 // The bytes and times of each decoding step's layers, with a row for each kind, codec and kernel of the ok cases.
 Table steps_table(const RecordSet& records);
@@ -36,11 +36,17 @@ Table coverage_table(const RecordSet& records);
 // One row a case with every field and every metric, whatever its status: the CSV.
 Table flat_table(const RecordSet& records, const Contexts& contexts);
 
+// The columns with these ids, in that order, with the values as texts. Throws ReportError for an unknown one.
+Table with_columns(const Table& table, const std::vector<std::string>& ids);
+
 // The files of codecs with a †; no rows without such codecs.
 Table library_table(const RecordSet& records);
 Table bandwidth_table(const RecordSet& records);
 Table metrics_table();                             // glossary
 Table provenance_table(const RecordSet& records);  // one column a run
+
+// A number from disturbed times bears their mark wherever it stands.
+void mark_cell(Cell& cell, Disturbance disturbance);
 
 // Cases sorted by data (source, sigma, shape), then by elements/s, fastest first.
 std::vector<const CaseRecord*> sorted_cases(const RecordSet& records);

@@ -24,6 +24,7 @@ TEST_CASE("every metric has the value worked out by hand") {
   coded.time.clock_before_hz = 1.5e9;
   coded.time.clock_after_hz = 1e9;
   coded.size.ideal_bits_per_element = 4.5;
+  coded.time.energy_j = 0.5;
   coded.distortion = {31.5, 0.02};
   coded.ranks = {.count = 2, .exchange_samples_s = {3e-4, 1e-4, 1.6e-4}, .product_samples_s = {1.5e-3}};
   const std::map<std::string, double> expected = {
@@ -58,6 +59,11 @@ TEST_CASE("every metric has the value worked out by hand") {
       {"break_even_bandwidth_bytes_per_s", 2.5e9},
       {"elements_per_clock_and_unit", 0.25},
       {"exchange_share", 0.1},
+      {"min_s", 0.0015},
+      {"p99_s", 0.001992},
+      {"variation_percent", 100 * std::sqrt(7e-8) / 0.0017},
+      {"joules_per_pass", 0.5},
+      {"joules_per_element", 1.25e-7},
       {"product_alone_s", 1.5e-3}};
   REQUIRE(expected.size() == all_metrics().size());
   for (const Metric& metric : all_metrics()) {
@@ -238,6 +244,8 @@ TEST_CASE("labels leave out settings that are switched off and name the kernel f
   CHECK(si_text(2.5e9) == "2.50 G");
   CHECK(si_text(999.6e6) == "1.00 G");
   CHECK(si_text(0) == "0.00");
+  CHECK(si_text(0.4644) == "0.464");  // not "464 m"
+  CHECK(si_text(3.2e-7) == "3.2e-07");
   CHECK(si_text(NAN) == "–");
   CHECK(slug("matvec σ=7.74 4096 × 4096") == "matvec_sigma_7p74_4096_4096");
 }

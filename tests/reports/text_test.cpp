@@ -77,6 +77,11 @@ TEST_CASE("a table of Markdown, LaTeX, CSV or plain text has a line for each row
   }
   // A bar ends a cell unless exactly one backslash of ours stands before it.
   CHECK_THAT(to_markdown(table_of({"a|b"})), ContainsSubstring("a\\|b"));
+  Table outside = table_of({"<script>alert(1)</script>"});
+  outside.title = outside.caption = outside.columns[0].name = "<script>x</script>";
+  CHECK_THAT(to_markdown(outside), ContainsSubstring("&lt;script>alert") && !ContainsSubstring("<script"));
+  outside.columns[0].id = std::string("setting.a\0b\rc", 13);
+  CHECK(lines_of(to_csv(outside)).front() == "setting.a b c,other");
   CHECK_THAT(to_markdown(table_of({"a\\|b"})), ContainsSubstring("a\\\\\\|b"));
 }
 

@@ -7,8 +7,8 @@
 // are added to the sums there before the codes are multiplied. The lane groups of a block share rows; each takes some
 // of their column tiles.
 //
-// Read tile/vector.h, then tile/lanes.h for decoding, tile/cells.h for bytes from entries and raw bits, prologue.h for the table, plan.h
-// for the division of shared memory.
+// Read tile/vector.h, then tile/lanes.h for decoding, tile/cells.h for bytes from entries and raw bits, prologue.h for
+// the table, plan.h for the division of shared memory.
 #include "backends/gpu/products/requantise.h"
 #include "codecs/quad_huffman/gpu/kernels.h"
 #include "codecs/quad_huffman/gpu/takes.h"

@@ -160,6 +160,19 @@ def of_product(value):
     return lambda r, c: value(r) if is_product(r) else NAN
 
 
+def of_samples(value, least=1):
+    def of(r, c):
+        samples = number(r, "time", "samples_s", [])
+        return value(sorted(samples)) if is_timed(r) and len(samples) >= least else NAN
+    return of
+
+
+def p99(samples):
+    position = 0.99 * (len(samples) - 1)
+    low = int(position)
+    return samples[low] + (position - low) * (samples[min(low + 1, len(samples) - 1)] - samples[low])
+
+
 METRICS = {
     "elements_per_s": Metric("elements/s", "1/s", "higher", "elements / median pass time", elements_per_s),
     "elements_per_s_p10": Metric("elements/s, slow end", "1/s", "higher", "elements / 90th percentile of the pass time",
@@ -227,5 +240,16 @@ METRICS = {
                                           "elements/s / (clock * compute units)", elements_per_clock_and_unit),
     "exchange_share": Metric("exchange share", "1", "lower", "median exchange alone / median pass time",
                              exchange_share),
+    "min_s": Metric("fastest pass", "s", "lower", "least pass time", of_samples(min)),
+    "p99_s": Metric("99th percentile", "s", "lower", "99th percentile of the pass time",
+                    of_samples(p99)),
+    "variation_percent": Metric("coefficient of variation", "%", "lower",
+                                "100 * standard deviation / mean of the pass times",
+                                of_samples(lambda s: 100 * statistics.stdev(s) / statistics.fmean(s), least=2)),
+    "joules_per_pass": Metric("energy of a pass", "J", "lower", "energy of the samples / their passes",
+                              lambda r, c: number(r, "time", "energy_j") if is_timed(r) else NAN),
+    "joules_per_element": Metric("energy of an element", "J", "lower", "energy of a pass / elements",
+                                 lambda r, c: over(number(r, "time", "energy_j"), number(r, "time", "elements", 0))
+                                 if is_timed(r) else NAN),
     "product_alone_s": Metric("product alone", "s", "lower", "median product alone", product_alone_s),
 }

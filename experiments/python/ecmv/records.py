@@ -87,13 +87,24 @@ def _positive(value):
 
 
 def _is_disturbed(record):
-    """reports/disturbed.cpp: whether times are to be believed with care."""
+    """reports/status.cpp: whether times are to be believed with care."""
     time = part(record, "time")
     samples = time.get("samples_s") or []
     marked = set(time.get("disturbed_samples") or []) | set(time.get("unsteady_samples") or [])
     on_cpu = number(record, "kernel", "compute_units", 0) == 0
     busy = on_cpu and samples and number(record, "host", "other_cores") > 0.25
     return bool(10 * len(marked) > len(samples) or busy)
+
+
+def _disturbance(record):
+    """reports/status.cpp: none, slight, or ruined: a fifth of scatter, of waiting or of the clock."""
+    if not _is_disturbed(record):
+        return "none"
+    median, p10, p90 = (number(record, "time", name) for name in ("median_s", "p10_s", "p90_s"))
+    waiting, clock, throughput = (number(record, "host", name)
+                                  for name in ("waiting_share", "clock_share", "throughput_share"))
+    ruined = p90 - p10 > 0.2 * median or waiting > 0.2 or clock < 0.8 or throughput < 0.8
+    return "ruined" if ruined else "slight"
 
 
 def _row(record, context):
@@ -112,6 +123,8 @@ def _row(record, context):
         "policy": kernel.get("policy", kernel.get("tuning")), "simd_target": kernel.get("simd_target"),
         "launch": kernel.get("launch", ""),
         "unfused": bool(kernel.get("unfused", False)), "cache": time.get("cache"), "disturbed": _is_disturbed(record),
+        "disturbance": _disturbance(record),
+        **{name: _positive(number(record, "entrants", name, 0)) for name in ("kernels", "known_kernels", "settings")},
         "stored_bytes": _positive(number(record, "size", "stored_bytes", 0)),
         "elements": _positive(number(record, "time", "elements", 0)), "samples": _positive(len(samples)),
         "median_s": number(record, "time", "median_s"), "p10_s": number(record, "time", "p10_s"),

@@ -169,7 +169,7 @@ TEST_CASE("a config that is too large, or expands to too many cases, is refused 
     return ecmv.command.err;
   };
   CHECK_THAT(answer(config("sigma: 4, shapes: [" + repeated("[1,1],", 13'000'000) + "[2,2]]")),
-             ContainsSubstring("more than the 1048576 bytes that a config may have"));
+             ContainsSubstring("more bytes than the 1048576 that a config may have"));
   CHECK_THAT(answer(config("sigma: 4, d: [" + repeated("1,", 500'000) + "2]")), ContainsSubstring("250000 values"));
   CHECK_THAT(
       answer(config("d: {range: [1, 9999, 1]}, sigma: {range: [1, 9999, 1]}")),

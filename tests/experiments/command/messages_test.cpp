@@ -51,6 +51,9 @@ TEST_CASE("flags for runs without a config are refused beside one, and empty lis
         << codecs << "\n    exclude: " << exclude << "\n";
   };
   config("[raw_int8]", "[{codec: rans}]");
+  CHECK(ecmv({"run", "c.yaml", "--dry-run"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("This rule of 'exclude' matches no case of its block."));
+  config("[raw_int8]", "[{policy: none}]");
   CHECK(ecmv({"run", "c.yaml", "--dry-run"}) == 0);
   CHECK(ecmv({"run", "c.yaml", "--dry-run", "--d", "32"}) == 2);
   CHECK_THAT(ecmv.err, ContainsSubstring("--d is for runs without a config; -a and --set change a config"));
@@ -85,7 +88,7 @@ TEST_CASE("what is read is never replaced by what is written") {
   const std::string weights = text_of(ecmv.folder / "w.npy");
   CHECK(ecmv({"run", "--source", "npy", "--param", "file=w.npy", "--codec", "raw_int8", "--op", "size", "--csv",
               "w.npy"}) == 2);
-  CHECK_THAT(ecmv.err, ContainsSubstring("is read, so that --csv cannot replace it"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("is an input, so --csv cannot overwrite it"));
   CHECK(text_of(ecmv.folder / "w.npy") == weights);
 }
 
@@ -138,6 +141,50 @@ TEST_CASE("what is wrong on the command line is told by its flag") {
   CHECK_THAT(error({"--set", "measure.repetitions=x"}), StartsWith("--set measure.repetitions=x: "));
   CHECK_THAT(error({"--set", "measure.repetition=3"}),
              StartsWith("--set measure.repetition=3: ") && ContainsSubstring("Did you mean 'repetitions'?"));
+}
+
+TEST_CASE("a word that is near nothing is answered with what there is") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  CHECK(ecmv({"run", "--codec", "raw_int8", "--backend", "gpu"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("does not know 'gpu'. It knows best, scalar, simd"));
+  CHECK(ecmv({"run", "--codec", "raw_int8", "--op", "gemv"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("It knows decode, matvec, matmul, step, size."));
+  CHECK(ecmv({"run", "--codec", "raw_int8", "--reps", "3"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("'--repetitions'"));
+  CHECK(ecmv({"list", "codecs", "raw"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("'raw_int8'") && ContainsSubstring("'ecmv list codecs' has them all."));
+  CHECK(ecmv({"inspect", "llama_3_8b"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("'ecmv advise llama_3_8b'"));
+}
+
+TEST_CASE("a place that cannot be written is told with its reason, and too many threads with a word") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  std::ofstream(ecmv.folder / "file") << "no folder";
+  CHECK(ecmv(small({"-o", "file/records.jsonl"})) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("cannot create the folder file: Not a directory") ||
+                           ContainsSubstring("cannot create the folder file: File exists"));
+  CHECK(ecmv(small({"-o", "r.jsonl", "--csv", "/proc/none.csv"})) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("cannot be written: No such file or directory"));
+  CHECK(ecmv({"run", "--codec", "raw_int8", "--d", "64", "--layers", "1", "--backend", "scalar", "--threads", "2000",
+              "--profile", "-o", "t.jsonl"}) != 1);
+  CHECK_THAT(ecmv.err, ContainsSubstring("2000 threads share the ") && ContainsSubstring("they take turns"));
+}
+
+TEST_CASE("files that a config names lie beside it, and --columns chooses the columns of a run's tables") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  fs::create_directories(ecmv.folder / "there");
+  std::ofstream(ecmv.folder / "there" / "w.npy", std::ios::binary)
+      << ecmv::tests::npy_file("{'descr': '|i1', 'fortran_order': False, 'shape': (8, 8)}", std::string(64, 'a'));
+  std::ofstream(ecmv.folder / "there" / "c.yaml")
+      << "schema: 1\nname: x\nexperiments:\n  - data: {source: npy, file: w.npy}\n    codecs: raw_int8\n"
+         "    kernels: {op: size}\n";
+  CHECK(ecmv({"run", "there/c.yaml", "-o", "r.jsonl", "--csv", "-", "--columns", "codec,bits_per_element"}) == 0);
+  CHECK(ecmv.out == "codec,bits_per_element\nraw_int8,8\n");
+  CHECK(ecmv({"run", "there/c.yaml", "-o", "r.jsonl", "--csv", "-", "--columns", "codek"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("there is no column \"codek\"; the columns are key, case"));
 }
 
 TEST_CASE("a source that needs a file says so, and a file that cannot be used is found before anything runs") {

@@ -342,14 +342,50 @@ TEST_CASE("filters know short names, which show only settings that are not the d
   CHECK(left(R"(tuned\[lanes=8\]/scalar)") == 1);
   CHECK(left("mode=slow") == 2);
   CHECK(describe_case(parse(text).cases[1], "x", "y").codec.non_default == std::vector<std::string>{"lanes"});
-  // lanes=4 is the default, so this excludes nothing.
+  // A rule knows the defaults; an expression sees only what differs from them.
   const auto without = [&](const std::string& exclude) {
     Experiment experiment = parse(text);
     filter_cases(experiment, "", exclude);
     return experiment.cases.size();
   };
   CHECK(without("lanes=8") == 1);
-  CHECK(without("lanes=4|seed1") == 2);
+  CHECK(without("lanes=4") == 1);
+  CHECK_THROWS_AS(without("lanes=4]"), ConfigError);
+}
+
+TEST_CASE("rules of exclude and filters take every key of a case, and one that matches nothing is an error") {
+  const std::string text =
+      "  - data: {source: gaussian, sigma: [1, 2], d: [8, 16], layers: 3}\n"
+      "    codecs: [plain, {tuned: {lanes: [4, 8, 16]}}]\n    kernels: {backend: scalar}\n";
+  const size_t all = parse(with_block(text)).cases.size();
+  REQUIRE(all == 16);
+  const auto left = [&](const std::string& rule) {
+    return parse(with_block(text + "    exclude: [{" + rule + "}]\n")).cases.size();
+  };
+  CHECK(left("lanes: 8") == 12);
+  CHECK(left("lanes: [8, 16]") == 8);
+  CHECK(left("mode: slow") == 4);
+  CHECK(left("sigma: 2.0") == 8);
+  CHECK(left("rows: 8, codec: plain") == 14);
+  CHECK(left("layers: 3") == 0);
+  CHECK_THAT(error_of(with_block(text + "    exclude: [{lanes: 5}]\n")), ContainsSubstring("matches no case"));
+  CHECK_THAT(error_of(with_block(text + "    exclude: [{codec: tunde}]\n")), ContainsSubstring("matches no case"));
+  CHECK_THAT(error_of(with_block(text + "    exclude: [{lnaes: 8}]\n")), ContainsSubstring("Did you mean 'lanes'?"));
+  // What a build lacks, or an edit took away, is no mistake.
+  CHECK(left("policy: nothing") == 16);
+  CHECK(parse(with_block(text + "    exclude: [{d: 16}]\n"), {.axes = {"d=8"}}).cases.size() == 8);
+
+  const auto filtered = [&](const std::string& filter, const std::string& exclude) {
+    Experiment experiment = parse(with_block(text));
+    filter_cases(experiment, filter, exclude);
+    return experiment.cases.size();
+  };
+  CHECK(filtered("codec=tuned", "") == 12);
+  CHECK(filtered("lanes=4|8,sigma=1", "") == 4);
+  CHECK(filtered("lanes=1", "") == 0);  // not the 1 of 16
+  CHECK(filtered("", "lanes=16") == 12);
+  CHECK_THROWS_WITH(filtered("", "nothing"), ContainsSubstring("--exclude 'nothing' matches none of 16 cases"));
+  CHECK_THROWS_WITH(filtered("", "lanes=5"), ContainsSubstring("matches none of 16 cases"));
 }
 
 TEST_CASE("smoke cases are small, stay oblong and run once") {

@@ -79,7 +79,12 @@ class FaultyDevice final : public backends::Device {
  public:
   FaultyDevice(std::unique_ptr<backends::Device> device, std::string who, Calls& calls)
       : device_(std::move(device)), who_(std::move(who)), calls_(calls) {}
-  const backends::DeviceInfo& info() const override { return device_->info(); }
+  const backends::DeviceInfo& info() const override {
+    info_ = device_->info();
+    if (llc_bytes > 0) info_.llc_bytes = llc_bytes;
+    return info_;
+  }
+  static inline int64_t llc_bytes = 0;  // above 0: instead of the true one
   std::string_view memory() const override { return who_; }
   void select() override { calls_(who_, "select"), device_->select(); }
   std::vector<std::unique_ptr<backends::UploadedMatrix>> upload_layer(std::span<const backends::CompressedMatrix> parts,
@@ -96,6 +101,7 @@ class FaultyDevice final : public backends::Device {
   backends::DeviceState state() override { return calls_(who_, "state"), readable_; }
 
  private:
+  mutable backends::DeviceInfo info_;
   std::unique_ptr<backends::Device> device_;
   std::string who_;
   Calls& calls_;
@@ -111,6 +117,7 @@ struct Setup {
                                            make_kernel<multiply>("last")};
   std::string op = "matvec", verify = "once", data = "{source: gaussian, sigma: 4, d: 16, layers: 3}", threads = "1";
   double batch_seconds = 60;
+  std::string measure = {};  // further values
 };
 
 constexpr int kRepetitions = 3, kWarmUp = 1, kPassesPerSample = 10;
@@ -129,9 +136,9 @@ Finished run(const Fault& fault, const Setup& setup = {}, const codecs::Codec& c
   REQUIRE(unknown_flags.empty());
   const std::vector<codecs::CodecEntry> codecs = {{"test", &codec, setup.kernels, {}}};
   const Experiment experiment = parse_experiment(
-      "schema: 1\nname: failures\nverify: " + setup.verify +
-          "\nmeasure: {repetitions: " + std::to_string(kRepetitions) +
-          ", min_time: 0.0001, warm_up: " + std::to_string(kWarmUp) + "}\nexperiments:\n  - data: " + setup.data +
+      "schema: 1\nname: failures\nverify: " + setup.verify + "\nmeasure: {repetitions: " +
+          std::to_string(kRepetitions) + ", min_time: 0.0001, warm_up: " + std::to_string(kWarmUp) + setup.measure +
+          "}\nexperiments:\n  - data: " + setup.data +
           "\n    codecs: test\n    kernels: {backend: scalar, threads: " + setup.threads + ", op: " + setup.op + "}\n",
       "failures", {}, codecs);
   Finished finished;
@@ -329,10 +336,29 @@ TEST_CASE("clocks and bandwidths that cannot be read cost no case") {
       CHECK_THAT(finished.progress, ContainsSubstring("The state of a device was not read: The device is lost."));
     }
   setup.batch_seconds = 0;
+  FaultyDevice::llc_bytes = 1;  // so that cases are streamed
   const Finished finished = run({"time_reads"}, setup);
+  FaultyDevice::llc_bytes = 0;
   CHECK(finished.summary.counts.at(Status::ok) == 2);
   CHECK(finished.bandwidths.size() == 1);
   CHECK_THAT(finished.progress, ContainsSubstring("The read bandwidth was not measured: The device is lost."));
+}
+
+TEST_CASE("the read bandwidth is measured once for a memory and number of threads, where a streamed case needs it") {
+  Setup setup;
+  setup.batch_seconds = 0;  // each case is a batch
+  const auto measured = [&](int64_t llc_bytes) {
+    FaultyDevice::llc_bytes = llc_bytes;
+    const size_t count = run({}, setup).bandwidths.size();
+    FaultyDevice::llc_bytes = 0;
+    return count;
+  };
+  CHECK(measured(0) == 0);  // resident
+  CHECK(measured(1) == 1);
+  setup.threads = "[1, 2]";
+  CHECK(measured(1) == 2);
+  setup.measure = ", bandwidth: false";
+  CHECK(measured(1) == 0);
 }
 
 TEST_CASE("an encoder without memory is out_of_memory") {

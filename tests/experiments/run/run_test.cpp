@@ -5,10 +5,11 @@
 
 #include "datasets/files/safetensors.h"
 #include "experiments/config/experiment.h"
-#include "experiments/run/quantile.h"
+#include "experiments/run/measure.h"
 #include "experiments/run/run.h"
 #include "experiments/run/run_record.h"
 #include "reports/fields.h"
+#include "reports/metrics.h"
 #include "tests/datasets/temporary_file.h"
 #include "tests/experiments/test_codecs.h"
 
@@ -102,16 +103,58 @@ TEST_CASE("every repetition is kept, and statistics are those of the samples") {
   REQUIRE(fixture.records.size() == 1);
   const auto& time = fixture.records[0].time;
   CHECK(time.samples_s.size() == 7);
-  CHECK(time.median_s == quantile(time.samples_s, 0.5));
+  CHECK(time.median_s == reports::quantile(time.samples_s, 0.5));
   CHECK(time.p10_s <= time.median_s);
   CHECK(time.median_s <= time.p90_s);
 }
 
+TEST_CASE("a record knows how many of its codec's kernels and settings ran, whatever was filtered") {
+  Fixture fixture;
+  fixture.kernels = {tests::make_kernel<tests::multiply>("one"), tests::make_kernel<tests::multiply>("two"),
+                     tests::make_kernel<tests::decode>("decodes")};
+  fixture.codecs = {{"right", &fixture.right, fixture.kernels, {}}};
+  fixture.options.codecs = fixture.codecs;
+  Experiment experiment = fixture.experiment(kThree, "right");
+  REQUIRE(experiment.cases.size() == 6);
+  run_experiment(experiment, fixture.options);
+  for (const reports::CaseRecord& record : fixture.records) {
+    CHECK(record.entrants.kernels == 2);
+    CHECK(record.entrants.known_kernels == 2);
+    CHECK(record.entrants.settings == 1);
+  }
+  fixture.records.clear();
+  filter_cases(experiment, "variant=two", "");
+  run_experiment(experiment, fixture.options);
+  REQUIRE(fixture.records.size() == 3);
+  for (const reports::CaseRecord& record : fixture.records) {
+    CHECK(record.entrants.kernels == 1);
+    CHECK(record.entrants.known_kernels == 2);
+  }
+}
+
+TEST_CASE("samples are taken until their median is settled, or as often as the config says") {
+  CHECK_FALSE(is_settled({1, 1, 1, 1, 1, 1}, 0.01));  // six samples have no interval
+  CHECK(is_settled({1, 1, 1, 1, 1, 1, 1}, 0.01));
+  CHECK_FALSE(is_settled({1, 1, 1, 1, 1, 1, 2}, 0.01));  // of seven the interval has all
+  CHECK_FALSE(is_settled(std::vector<double>(50, 1), 0));
+  std::vector<double> many(100, 1);
+  many[0] = 5, many[1] = 0.1;
+  CHECK(is_settled(many, 0.01));
+  Fixture fixture;
+  const std::string data = "{source: gaussian, sigma: 4, d: 64, layers: 2}";
+  run_experiment(fixture.experiment(data, "right", "{repetitions: 40, min_time: 0.0001, until_noise: 0.99}"),
+                 fixture.options);
+  REQUIRE(fixture.records.size() == 1);
+  CHECK(fixture.records[0].status == Status::ok);
+  CHECK(fixture.records[0].time.samples_s.size() >= 7);
+  CHECK(fixture.records[0].time.samples_s.size() < 40);
+}
+
 TEST_CASE("quantiles interpolate between order statistics") {
-  CHECK(quantile({3, 1, 2}, 0.5) == 2);
-  CHECK(quantile({1, 2}, 0.5) == 1.5);
-  CHECK(quantile({5}, 0.9) == 5);
-  CHECK(quantile({4, 0}, 0.25) == 1);
+  CHECK(reports::quantile({3, 1, 2}, 0.5) == 2);
+  CHECK(reports::quantile({1, 2}, 0.5) == 1.5);
+  CHECK(reports::quantile({5}, 0.9) == 5);
+  CHECK(reports::quantile({4, 0}, 0.25) == 1);
 }
 
 TEST_CASE("data that does not fit into memory is out_of_memory with the numbers, and other data still runs") {

@@ -136,9 +136,9 @@ TEST_CASE("control characters of names in files, keys of configs and paths do no
 TEST_CASE("devices without an end are no configs and no records") {
   Command ecmv;
   CHECK(ecmv({"run", "/dev/zero"}) == 2);
-  CHECK_THAT(ecmv.err, ContainsSubstring("more than the 1048576 bytes that a config may have"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("more bytes than the 1048576 that a config may have"));
   CHECK(ecmv({"report", "/dev/zero"}) != 0);
-  CHECK_THAT(ecmv.err, ContainsSubstring("the line has more than 67108864 bytes, so this is no record file"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("a line of more than 67108864 bytes is no record"));
   CHECK(ecmv({"inspect", "/dev/zero"}) == 2);
 }
 
@@ -178,7 +178,7 @@ TEST_CASE("a folder that cannot be made is told of with the reason") {
   write(ecmv.folder / "file", "x");
   if (lacks_baseline()) SKIP("this build lacks the codec");
   CHECK(ecmv(small({"-o", "file/below/r.jsonl"})) != 0);
-  CHECK_THAT(ecmv.err, ContainsSubstring("cannot make the folder file/below: Not a directory"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("cannot create the folder file/below: Not a directory"));
   CHECK(ecmv(small({"-o", "/proc/nowhere/r.jsonl"})) != 0);
-  CHECK_THAT(ecmv.err, ContainsSubstring("cannot make the folder /proc/nowhere"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("cannot create the folder /proc/nowhere"));
 }

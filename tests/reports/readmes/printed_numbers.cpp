@@ -71,9 +71,13 @@ std::vector<std::string> result_numbers(const std::string& text) {
 class Source {
  public:
   explicit Source(const std::filesystem::path& path)
-      : records(read_records(path)), contexts(records, "raw_int8,raw_bf16,raw_f8") {}
+      : records(read_records(path)), contexts(records, "raw_int8,raw_bf16,raw_f8") {
+    for (const CaseRecord& record : records.cases)
+      if (beats_bandwidth(record, contexts.of(record))) runs_beyond.insert(record.run);
+  }
   const RecordSet records;
   const Contexts contexts;
+  std::set<std::string> runs_beyond;  // with a case that beats their bandwidth
 };
 
 struct Chosen {
@@ -128,14 +132,21 @@ class Checker {
     return filter;
   }
 
+  CheckedDocument found;  // only the sets of records
+
  private:
   // "METRIC key=value ..."; without a metric, the one before the division.
   std::pair<Chosen, double> of(const std::string& part, const Filter& filter, std::string& metric) {
     const std::string first = part.substr(0, part.find(' '));
     std::string words = part;
     if (first.find('=') == std::string::npos) metric = first, words = part.substr(first.size());
-    const Chosen chosen = fastest(with(filter, words));
+    const Filter all = with(filter, words);
+    const Chosen chosen = fastest(all);
     const Context context = chosen.source->contexts.of(*chosen.record);
+    if (chosen.source->runs_beyond.contains(chosen.record->run)) found.beyond_bandwidth.insert(all.at("record"));
+    if (metric == "speedup_vs_raw" && context.raw_is_filtered()) found.filtered.insert(all.at("record"));
+    if (metric == "speedup_vs_raw" && context.known_raw_kernels == 0)
+      found.of_unknown_entrants.insert(all.at("record"));
     double number = kUnknown;
     if (metric == "read_bandwidth")
       number = context.bandwidth ? context.bandwidth->read_bytes_per_s : kUnknown;
@@ -277,6 +288,9 @@ class Document {
       if (block.found != 1)
         document_.faults.push_back(
             fmt::format("{} paragraphs or tables have the words \"{}\" of the sidecar", block.found, block.words));
+    document_.beyond_bandwidth = checker_.found.beyond_bandwidth;
+    document_.filtered = checker_.found.filtered;
+    document_.of_unknown_entrants = checker_.found.of_unknown_entrants;
     return document_;
   }
 

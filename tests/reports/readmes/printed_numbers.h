@@ -24,6 +24,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ namespace ecmv::reports {
 struct CheckedDocument {
   std::vector<std::string> faults;  // sentences; empty: every claimed number agrees with its record
   int numbers = 0;                  // compared numbers
+  // Records that are cited although some of their cases beat the bandwidth of their run; and those of which a speed-up
+  // is cited although not every uncompressed kernel was in the run, or although nobody knows (older records).
+  std::set<std::string> beyond_bandwidth, filtered, of_unknown_entrants;
   // Blocks without claims that have a number with a decimal point, T, G or %, as "HEADING (table)" or "HEADING (text)".
   std::vector<std::string> without_claims;
   // The same, but paragraphs only if they link to reports/published.

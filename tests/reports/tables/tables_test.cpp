@@ -128,7 +128,7 @@ TEST_CASE("the tables of fastest kernels hold one row for each codec and setting
   CHECK(fastest[0].columns.size() < all[0].columns.size());
 }
 
-TEST_CASE("rows stand in groups by data and device, the numbers before the kernels") {
+TEST_CASE("rows stand in groups by data and device, codec and kernel before the numbers") {
   const RecordSet records = fixture("sweep.jsonl");
   const auto tables = fastest_tables(records, Contexts(records, "plain"));
   REQUIRE(tables.size() == 1);
@@ -139,8 +139,8 @@ TEST_CASE("rows stand in groups by data and device, the numbers before the kerne
   CHECK(table.rows.size() == 12);
   for (const Table::Group& group : table.groups) CHECK(group.first_row % 3 == 0);
   CHECK(table.columns.front().id == "codec");
-  CHECK(table.columns[1].id == "speedup_vs_raw");
-  CHECK(table.columns.back().id == "kernel");
+  CHECK(table.columns[1].id == "kernel");
+  CHECK(table.columns[2].id == "speedup_vs_raw");
   for (const Column& column : table.columns) CHECK(column.id != "data");
   CHECK_THAT(to_markdown(table), ContainsSubstring("| **gaussian σ=2, 1000 × 1000 (4 layers)"));
   CHECK_THAT(to_text(table),
@@ -165,6 +165,25 @@ TEST_CASE("± is the larger distance to an end of the interval, and the note has
   CHECK(std::get<double>(cell.value) == 2e9);
   CHECK(interval_cell(2, {kUnknown, INFINITY}, 1, 1).text == "2.0");
   CHECK(interval_cell(kUnknown, {1, 2}, 1, 1).text == "–");
+}
+
+TEST_CASE("a wide interval shows its ends, and a small number two significant digits") {
+  CHECK(interval_cell(0.82, {0.1, 19.53}, 1, 2).text == "0.10 … 20");
+  CHECK(interval_cell(0.0031, {0.003, 0.0033}, 1, 2).text == "0.0031 ± 0.0002");
+  CHECK(interval_cell(0.00312, {kUnknown, kUnknown}, 1, 2).text == "0.0031");
+  CHECK(interval_cell(12.3, {12, 13}, 1, 2).text == "12.30 ± 0.70");
+}
+
+TEST_CASE("the kernel is the second column, and tables of sizes do not speak of kernels") {
+  const RecordSet records = fixture("mixed.jsonl");
+  for (const Table& table : results_tables(records, Contexts(records, "plain"))) {
+    INFO(table.title);
+    if (table.title == "sizes") continue;
+    CHECK(table.columns[1].id == "kernel");
+  }
+  RecordSet sizes = records;
+  for (CaseRecord& record : sizes.cases) record.kernel.op = "size", record.time = {};
+  for (const Table& table : fastest_tables(sizes, Contexts(sizes, "plain"))) CHECK(table.title == "sizes");
 }
 
 TEST_CASE("resident and streamed cases, and different ops, never share a table") {
