@@ -102,7 +102,7 @@ std::optional<ElementType> matrix_type(std::string_view dtype) {
 }
 
 MatrixStack matrices_of(std::string_view name, const std::vector<int64_t>& tensor_shape) {
-  constexpr int64_t kWiderThanKernels = 8, kWiderThanOddKernels = 64;
+  constexpr int64_t kWiderThanKernels = 8, kWiderThanAllKernels = 64;
   constexpr std::string_view kConvolution = "conv";
   const auto is_c = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
   const bool is_convolution =
@@ -110,7 +110,7 @@ MatrixStack matrices_of(std::string_view name, const std::vector<int64_t>& tenso
   const int64_t last = tensor_shape.back();
   MatrixStack found;
   found.is_stack = tensor_shape.size() == 3 && tensor_shape[1] > 1 && last >= kWiderThanKernels && !is_convolution &&
-                   (last % 2 == 0 || last >= kWiderThanOddKernels);
+                   (last % 4 == 0 || last >= kWiderThanAllKernels);
   if (found.is_stack) found.matrices = tensor_shape[0];
   found.shape.rows = tensor_shape[found.is_stack ? 1 : 0];
   const int64_t elements = tensor_elements("", tensor_shape);

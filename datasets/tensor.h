@@ -55,7 +55,7 @@ enum class Elements { int8, floats, any };  // I8 and U8; floats but F64; all th
 // How a tensor of two or more dimensions is read: [rows, cols] is a matrix, [matrices, rows, cols] a stack of them.
 // Kernels of convolutions, [outputs, inputs, width] or [outputs, inputs, height, width] and the like, are one matrix
 // [outputs, all the others], as a convolution multiplies them. Three dimensions count as such a kernel if the name says
-// "conv", the last is below 8, or odd and below 64, or the second is 1.
+// "conv", the last is below 8, or below 64 and no multiple of 4, or the second is 1.
 struct MatrixStack {
   int64_t matrices = 1;
   Shape shape;  // of each

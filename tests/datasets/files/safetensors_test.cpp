@@ -177,8 +177,9 @@ TEST_CASE("kernels of convolutions are one matrix, as convolutions multiply them
   expect({64, 32, 3}, 1, {64, 96});  // [outputs, inputs, width]
   expect({258, 1, 256}, 1, {258, 256});
   expect({256, 128, 11}, 1, {256, 1408});  // as wide as no matrix is
+  expect({64, 32, 10}, 1, {64, 320});
   expect({4, 6, 65}, 4, {6, 65});
-  CHECK(matrices_of("feature_extractor.Conv_0.weight", {64, 32, 10}).shape == Shape{64, 320});
+  CHECK(matrices_of("feature_extractor.Conv_0.weight", {64, 32, 16}).shape == Shape{64, 512});
   expect({16, 3, 5, 7}, 1, {16, 105});
   expect({16, 3, 2, 14, 14}, 1, {16, 1176});
   expect({0, 1 << 30, 1 << 30, 1 << 30}, 1, {0, 0});
