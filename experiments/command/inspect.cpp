@@ -134,18 +134,6 @@ void expect_file(const std::string& path) {
                     path));
 }
 
-// The name of a model's shape is no file, and another verb takes it.
-void expect_file(const std::string& path) {
-  std::error_code none;
-  const auto shapes = datasets::named_model_shapes();
-  if (!std::filesystem::exists(path, none) &&
-      std::ranges::find(shapes, path, &datasets::NamedModelShape::name) != shapes.end())
-    throw UsageError(
-        fmt::format("{0} is the shape of a model, and here is no such file: 'ecmv advise {0}' tells what "
-                    "coding it would bring.",
-                    path));
-}
-
 void inspect(const std::string& path, bool every, nlohmann::ordered_json* json) {
   expect_file(path);
   const datasets::WeightFiles files = datasets::open_weights(path);
