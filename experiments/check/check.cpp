@@ -10,6 +10,7 @@
 
 #include "backends/cpu/memory_limits.h"
 #include "backends/cpu/team.h"
+#include "backends/pass/rounding_limits.h"
 #include "codecs/guarded_output.h"
 
 namespace ecmv::experiments {
@@ -53,9 +54,18 @@ std::string compare_product(backends::Pass& pass, const ReferenceChain& chain, s
 void compare_floats(backends::Pass& pass, const backends::ExactProduct& expected, size_t layer, std::string_view what,
                     OutputCheck& check) {
   const int index = static_cast<int>(layer);
-  const backends::ProductCheck product = backends::check_product(pass.products(index), expected, pass.rounding(index));
-  if (!product.violation.empty()) check.outputs = fmt::format("layer {}{}: {}", layer, what, product.violation);
+  const backends::ProductRounding rounding = pass.rounding(index);
+  const backends::ProductCheck product = backends::check_product(pass.products(index), expected, rounding);
+  const double limit = backends::typical_error_limit(rounding, expected.terms);
+  if (!product.violation.empty())
+    check.outputs = fmt::format("layer {}{}: {}", layer, what, product.violation);
+  else if (product.typical > limit)
+    check.outputs = fmt::format(
+        "layer {}{}: each result keeps its bound, but together they are off by {:.2g} of what they are (root mean "
+        "square), more than the {:.2g} that the kernel's roundings explain",
+        layer, what, product.typical, limit);
   check.bound_used = std::max(check.bound_used, product.used);
+  if (check.widening.empty()) check.widening = backends::widening_of(rounding);
 }
 
 // The tokens that take the places of a batch for changed inputs.
