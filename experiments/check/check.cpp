@@ -113,7 +113,8 @@ struct LayerTally {
   codecs::ErrorBound allowed;
 };
 
-// One layer: encode, decode by the reference, compare.
+// One layer: encode, decode by the reference, compare. The codec gets a copy of its own, since other codecs and the
+// references need the matrix as it is.
 Outcome encode_layer(const CodecChoice& codec_or_mix, const datasets::Matrix& matrix, size_t layer,
                      EncodedLayers& result, LayerTally& tally) {
   const CodecChoice* const found = codec_or_mix.of(matrix);
@@ -123,16 +124,17 @@ Outcome encode_layer(const CodecChoice& codec_or_mix, const datasets::Matrix& ma
                         datasets::layer_kind_name(datasets::layer_kind(matrix.name)))};
   const CodecChoice& choice = *found;
   const codecs::Codec& codec = *choice.entry->codec;
-  const std::string refused = codec.refuses == nullptr ? "" : codec.refuses(matrix.view(), choice.settings);
+  const datasets::Matrix copy = matrix;
+  const std::string refused = codec.refuses == nullptr ? "" : codec.refuses(copy.view(), choice.settings);
   if (!refused.empty()) return {Status::refused, refused};
-  backends::CompressedMatrix compressed = codecs::encode_matrix(*choice.entry, matrix.view(), choice.settings);
+  backends::CompressedMatrix compressed = codecs::encode_matrix(*choice.entry, copy.view(), choice.settings);
   codecs::GuardedOutput output(matrix.elements.size());
   const std::span<const std::byte> decoded = output.elements();
   codec.decode(compressed.view(), output.elements());
   if (output.written_outside())
     return {Status::incorrect, fmt::format("layer {}: the reference decode wrote outside the matrix", layer)};
   const bool lossy = !codec.lossless && codec.error_bound != nullptr;
-  if (lossy) tally.allowed = codec.error_bound(matrix.view(), choice.settings);
+  if (lossy) tally.allowed = codec.error_bound(copy.view(), choice.settings);
   if (!tally.allowed.exact()) {
     const codecs::BoundCheck kept = codecs::check_bound(matrix.view(), decoded, tally.allowed);
     if (!kept.violation.empty()) return {Status::incorrect, fmt::format("layer {}: {}", layer, kept.violation)};
@@ -151,7 +153,9 @@ Outcome encode_layer(const CodecChoice& codec_or_mix, const datasets::Matrix& ma
   tally.elements = static_cast<double>(matrix.shape.elements());
   const double ideal = codec.ideal_bits_per_element == nullptr
                            ? reports::kUnknown
-                           : codec.ideal_bits_per_element(matrix.view(), choice.settings);
+                           : codec.ideal_bits_per_element(copy.view(), choice.settings);
+  if (copy.elements != matrix.elements)
+    return {Status::error, fmt::format("the codec '{}' changed the matrix that it was asked about", choice.entry->id)};
   tally.ideal_bits = tally.elements > 0 ? tally.elements * ideal : 0;
   if (codec.max_stored_bytes != nullptr) {
     const int64_t bound = codec.max_stored_bytes(codecs::shape_in_bytes(matrix.view()), choice.settings);
