@@ -20,6 +20,7 @@
 #include "codecs/loaded/library.h"
 #include "codecs/registry.h"
 #include "datasets/source.h"
+#include "experiments/command/guard.h"
 #include "experiments/output/printable_stream.h"
 #include "experiments/run/measure.h"
 #include "reports/record.h"
@@ -68,7 +69,8 @@ int usage_error(const std::string& sentence, const CLI::App& app) {
   return kUsage;
 }
 
-int act(const CommandLine& line) {
+// Loads libraries, acts, and maps every exception to an exit code.
+int act_here(const CommandLine& line, const std::function<void()>& loaded) {
   try {
     // Load here, while there is one thread: a library is first tried in a forked process.
     for (const std::string& file : line.codec_libraries) codecs::load_codec_library(file);
@@ -76,6 +78,7 @@ int act(const CommandLine& line) {
     const auto codecs = codecs::all_codecs();
     if (std::any_of(codecs.begin(), codecs.end(), [](const codecs::CodecEntry& entry) { return entry.loaded(); }))
       codecs::tell_crashes_of_loaded_codecs();
+    loaded();
     return line.action();
   } catch (const ConfigError& e) {
     std::cerr << e.what() << "\n";
@@ -106,6 +109,15 @@ int act(const CommandLine& line) {
     std::cerr << "ecmv: internal error: unknown exception.\n";
     return kInternal;
   }
+}
+
+int act(const CommandLine& line) {
+  const char* const path = std::getenv(codecs::kCodecPathVariable);
+  const bool strangers = !line.codec_libraries.empty() || (line.names_codecs && path != nullptr && *path != '\0');
+  if (!strangers) return act_here(line, [] {});
+  // Each library is tried and then loaded for good.
+  const int seconds = 2 * codecs::kLoadSeconds * static_cast<int>(1 + line.codec_libraries.size());
+  return run_guarded([&](const auto& loaded) { return act_here(line, loaded); }, line.unfinished, seconds);
 }
 
 }  // namespace

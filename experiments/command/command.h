@@ -43,6 +43,7 @@ struct CommandLine {
   // Whether the verb names codecs. Then libraries (--codec-library, ECMV_CODEC_PATH) are loaded before it acts.
   bool names_codecs = false;
   std::vector<std::string> codec_libraries;
+  ExitCode unfinished = kFailedCase;  // if a library's code ends the process before the verb has ended
 };
 
 void add_list(CLI::App& app, CommandLine& line);

@@ -234,7 +234,10 @@ void add_verify(CLI::App& app, CommandLine& line) {
   verb->add_flag("--corrupt", options->corrupt, "also decodes damaged streams with the reference decoders");
   verb->add_option("--flips", options->flips, "damaged copies of each section (100)")->check(CLI::Range(1, 1'000'000));
   verb->add_option("--junit", options->junit, "results as JUnit XML to FILE, or - for stdout");
-  verb->callback([options, &line] { line.action = [options] { return verify(*options); }; });
+  verb->callback([options, &line] {
+    line.unfinished = kUnverified;
+    line.action = [options] { return verify(*options); };
+  });
 }
 
 }  // namespace ecmv::experiments
