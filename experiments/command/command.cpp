@@ -28,10 +28,12 @@
 namespace ecmv::experiments {
 namespace {
 
-volatile sig_atomic_t signals_caught = 0;
+volatile sig_atomic_t signals_caught = 0, seconds_to_end = 0;
 
-void on_signal(int) {
+void on_signal(int signal) {
+  if (signal == SIGALRM) _exit(kInterrupted);
   signals_caught = signals_caught + 1;
+  if (seconds_to_end > 0) alarm(static_cast<unsigned>(seconds_to_end));
   if (signals_caught > 1) _exit(kInterrupted);
   static constexpr char kMessage[] = "\necmv: stopping after the current case; interrupt again to stop at once.\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
@@ -122,12 +124,14 @@ int act(const CommandLine& line) {
 
 }  // namespace
 
-void catch_interrupts() {
+void catch_interrupts(int seconds) {
+  seconds_to_end = seconds;
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;  // no system call of ours needs to be woken up
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  if (seconds > 0) sigaction(SIGALRM, &action, nullptr);
 }
 
 bool interrupted() { return signals_caught > 0; }

@@ -187,6 +187,20 @@ TEST_CASE("a kernel that ignores signals is ended by the second one") {
   CHECK(ecmv.code == 130);
 }
 
+TEST_CASE("TERM ends a verification whose kernel hangs") {
+  tests::Command ecmv;
+  ecmv.environment["ECMV_TEST_VARIANT"] = "kernel_hang";
+  const pid_t child = ecmv.start({"verify", "--codec-library", ECMV_VARIANTS_LIBRARY, "--filter",
+                                  "/variant_codec.number=7,side=right.*/scalar/matvec"});
+  for (int tries = 0; tries < 300; ++tries) {
+    if (tests::text_of(ecmv.folder / "stderr").find("The kernel hangs.") != std::string::npos) break;
+    usleep(100'000);
+  }
+  kill(child, SIGTERM);
+  ecmv.wait_for(child);
+  CHECK(ecmv.code == 130);
+}
+
 TEST_CASE("an interruption names the call that does not end") {
   tests::Command ecmv;
   ecmv.environment["ECMV_TEST_VARIANT"] = "kernel_hang";

@@ -3,6 +3,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include <ecmv_codec.h>
 
+#include <fenv.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +60,12 @@ static const char* encode(const ecmv_matrix* matrix, const int64_t* settings, ec
   const int64_t bytes = bytes_of(matrix);
   (void)settings;
   if (is("encode_error")) return "The encoder gave up.";
+  if (is("careless")) {
+    fesetround(FE_UPWARD);
+    signal(SIGTERM, SIG_IGN);
+    setlocale(LC_ALL, "C.UTF-8");
+    if (chdir("/") != 0) return "There is no root.";
+  }
   if (is("bad_role")) return output->add_section(output, "elements", 7, bytes, 0) == NULL ? "No room." : NULL;
   if (is("bad_section_name"))
     return output->add_section(output, "The Elements", ECMV_PAYLOAD, bytes, 0) == NULL ? "No room." : NULL;

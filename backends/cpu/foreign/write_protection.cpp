@@ -68,8 +68,10 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   sigaction(signal, &previous, nullptr);  // the fault comes again
 }
 
+}  // namespace
+
 // Others may have put their own handler in its place since.
-void install() {
+void WriteProtection::install() {
   struct sigaction now {};
   if (sigaction(SIGSEGV, nullptr, &now) != 0 || ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_fault))
     return;
@@ -79,8 +81,6 @@ void install() {
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigaction(SIGSEGV, &ours, nullptr);
 }
-
-}  // namespace
 
 WriteProtection::WriteProtection(std::byte* begin, size_t bytes) : pages_(std::make_unique<Pages>()) {
   pages_->begin = begin;

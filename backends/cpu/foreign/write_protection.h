@@ -15,6 +15,9 @@ class WriteProtection {
   // Makes them writable again.
   ~WriteProtection();
   WriteProtection(const WriteProtection&) = delete;
+  // Makes the handler that lets writes through the process's. Protecting does it, too; code that keeps handlers as they
+  // are calls it before.
+  static void install();
   // The first address that was written to, or null.
   const std::byte* written() const;
   // Gives the pages back what they held before the write, and protects them again.

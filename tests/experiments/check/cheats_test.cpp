@@ -4,6 +4,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <cfenv>
+#include <cstring>
 #include <map>
 #include <vector>
 
@@ -125,6 +127,11 @@ std::vector<reports::CaseRecord> all_measured(const std::vector<codecs::CodecEnt
   return found;
 }
 
+void multiply_and_round_upward(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
+  std::fesetround(FE_UPWARD);
+}
+
 reports::CaseRecord measured(const backends::Kernel& kernel, const codecs::Codec& codec = make_codec(),
                              const std::string& data = "{source: gaussian, sigma: 4, d: 64, layers: 5}",
                              const std::string& verify = "each") {
@@ -213,6 +220,16 @@ TEST_CASE("a kernel that writes to its stream is incorrect, and the codec's othe
   }
 }
 #endif
+
+TEST_CASE("a rounding mode that a kernel leaves behind changes nothing for other kernels") {
+  const codecs::Codec codec = make_codec();
+  const std::vector<backends::Kernel> kernels = {make_kernel<multiply_and_round_upward>("upward"),
+                                                 make_kernel<multiply_tokens>("after")};
+  const auto records = all_measured({{"test", &codec, kernels, {}}}, "matmul");
+  REQUIRE(records.size() == 2);
+  for (const reports::CaseRecord& record : records) CHECK(record.status == Status::ok);
+  CHECK(std::fegetround() == FE_TONEAREST);
+}
 
 TEST_CASE("a kernel that returns where y already holds its results computes in every timed pass") {
   const reports::CaseRecord record = measured(make_kernel<multiply_unless_y_is_right>());
