@@ -132,7 +132,8 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
             exact.scales[static_cast<size_t>(r)] =
                 std::max(exact.scales[static_cast<size_t>(r)], std::fabs(double{scale}));
         }
-        exact.w_magnitudes[static_cast<size_t>(r)] = multiply_row(row.data(), cols, x.data(), sums, magnitudes, squares);
+        exact.w_magnitudes[static_cast<size_t>(r)] =
+            multiply_row(row.data(), cols, x.data(), sums, magnitudes, squares);
         for (int t = 0; t < count; ++t) {
           const int64_t at = (first + t) * rows + r;
           exact.sums[static_cast<size_t>(at)] = sums[static_cast<size_t>(t)];

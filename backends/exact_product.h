@@ -67,9 +67,9 @@ struct ProductCheck {
 // Results that are all zero keep no bound, however wide, unless all sums are next to nothing.
 ProductCheck check_product(std::span<const float> got, const ExactProduct& exact, const ProductRounding& rounding);
 
-// The largest ProductCheck::typical of products with random tokens. Roundings to nearest go either way, so n of them add
-// up to about sqrt(n / 2) u of the norm; eight times that is far beyond any honest kernel and far below a token or a
-// weight that loses bits. Where the kernel states that factors are narrowed, or large terms are added and subtracted
+// The largest ProductCheck::typical of products with random tokens. Roundings to nearest go either way, so n of them
+// add up to about sqrt(n / 2) u of the norm; eight times that is far beyond any honest kernel and far below a token or
+// a weight that loses bits. Where the kernel states that factors are narrowed, or large terms are added and subtracted
 // again, or units cut, more is allowed, but never as much as a missing part of the columns would take.
 double typical_error_limit(const ProductRounding& rounding, int64_t terms);
 

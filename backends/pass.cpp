@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "backends/pass/pass_place.h"
 #include "backends/pass/pass_plan.h"
@@ -141,6 +142,11 @@ class StepPass final : public Pass {
     }
     steps_ = make_steps(plan_, memory_, kernels_.layers(), kernels_.chain(), host_);
     memory_.allocate_scratch(kernels_.scratch_bytes());
+    for (std::vector<Step>& marks : steps_.marks) {
+      std::ranges::copy(memory_.scratch_fills(), std::back_inserter(marks));
+      // Other ranks may already write to theirs.
+      if (plan_.ranks == nullptr) std::ranges::copy(kernels_.place().zero_fills(), std::back_inserter(marks));
+    }
   }
 
   double run() override {
@@ -168,9 +174,16 @@ class StepPass final : public Pass {
   }
 
   void mark_outputs(int round) override {
-    executor_->enqueue(steps_.marks[round]);
+    std::vector<Step>& marks = steps_.marks[round % 2];
+    if (memory_.decoded() != nullptr && !memory_.layers().empty()) {
+      auto& fill = std::get<Fill>(marks[1]);
+      const int64_t first = first_mark(round, matrix_bytes(*memory_.layers().back().view));
+      fill.to = memory_.decoded()->data() + first;
+      fill.bytes = memory_.decoded()->size() - first;
+    }
+    executor_->enqueue(marks);
     if (host_.empty()) return;
-    std::memset(host_.data(), plan_.op == Op::matmul ? kPoisonFloat : poison8(round), host_.size());
+    std::memset(host_.data(), plan_.op == Op::matmul ? kPoisonFloat : poison8(round % 2), host_.size());
   }
   void set_input(int layer, std::span<const std::byte> bytes) override {
     memory_.set_input(static_cast<size_t>(layer), bytes);

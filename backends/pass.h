@@ -3,6 +3,7 @@
 // backend's executor does the rest.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <span>
@@ -54,8 +55,13 @@ struct PassPlan : ChosenKernel {
   bool graph = true;  // GPUs: run() replays the chain as one captured graph; false: plain launches
 };
 
-// How much of a decoded matrix mark_outputs overwrites: a 64th.
+// How much of a decoded matrix each of two rows of marks overwrites: a 64th.
 inline constexpr int64_t kMarkStride = 4096;
+// Where the second row of marks of a decoded matrix of so many bytes begins: at one of 64 places, by `round` / 2.
+constexpr int64_t first_mark(int round, int64_t bytes) {
+  const int64_t places = std::clamp<int64_t>(bytes / kMarkBytes, 1, kMarkStride / kMarkBytes);
+  return round / 2 % places * kMarkBytes;
+}
 
 // The two shares of a pass of several ranks, which can be timed apart.
 enum class Share { exchange, product };
@@ -67,7 +73,9 @@ class Pass {
   // seconds by the device's own clock, for everything but the copy of floats.
   virtual double run() = 0;
   // A cheap start of every timed run: overwrites the outputs that the run must write, on the device and on the host; of
-  // a decoded matrix only the first kMarkBytes of every kMarkStride. Does not wait. `round` as below.
+  // a decoded matrix only kMarkBytes of every kMarkStride, from its beginning on and from first_mark(round) on. Scratch
+  // and memory that kernels want zero are filled as by poison_outputs(). Does not wait. `round`: its lowest bit is that
+  // below.
   virtual void mark_outputs(int round) = 0;
   // For passes by several ranks: seconds of the exchange alone, or of everything else. The outputs are no results.
   virtual double run_share(Share) { return 0; }

@@ -40,8 +40,8 @@ class CpuMatrix final : public UploadedMatrix {
       std::string_view where = buffers_[i].take_back_writes();
       if (where.empty() && !buffers_[i].guards_intact()) where = "outside";
       if (broken.empty() && !where.empty())
-        broken = "The kernel wrote " + std::string(where) + " the section '" + std::string(view_.sections[i].name) +
-                 "'.";
+        broken =
+            "The kernel wrote " + std::string(where) + " the section '" + std::string(view_.sections[i].name) + "'.";
     }
     return broken;
   }

@@ -271,6 +271,10 @@ class CpuExecutor final : public Executor {
 
   // Each thread fills its part, so that lines stay in the cache of the core that writes them.
   void carry_out(const Fill& step, int thread) const {
+    if (step.worker >= 0) {
+      if (thread == step.worker) std::memset(step.to, step.value, static_cast<size_t>(step.bytes));
+      return;
+    }
     const int64_t unit = step.stride > 0 ? step.stride : kMarkBytes;
     const Rows part = rows_of_worker(step.bytes, unit, thread, crew_->threads());
     if (step.stride == 0) {

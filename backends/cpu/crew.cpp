@@ -87,6 +87,10 @@ void Crew::stop() {
 void Crew::run(const std::function<void(int)>& body) {
   const Bound bound(cores_);
   if (threads_ == 1) return body(0);
+  if (alone_) {
+    for (int thread = 0; thread < threads_; ++thread) body(thread);
+    return;
+  }
   const std::scoped_lock lock(turn_);
   body_ = &body;
   job_.fetch_add(1, std::memory_order_release);
@@ -105,7 +109,7 @@ void Crew::work(int thread) {
 }
 
 void Crew::barrier() {
-  if (threads_ == 1) return;
+  if (threads_ == 1 || alone_) return;
   const uint32_t round = round_.load(std::memory_order_relaxed);  // no thread leaves the round before all are here
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < threads_) return wait_while(round_, round);
   arrived_.store(0, std::memory_order_relaxed);

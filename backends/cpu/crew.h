@@ -34,8 +34,12 @@ class Crew {
 
   // Cores this process may use at once: its CPU affinity and the quota of its control group.
   static int available_cores();
+  // For a forked process, which has none of the threads: from now on run() calls body for one thread after the other,
+  // and barriers do not wait.
+  static void continue_alone() { alone_ = true; }
 
  private:
+  static inline bool alone_ = false;
   // Near the cost of falling asleep and waking up, tens of microseconds: then waiting takes at most about twice as long
   // as with the better choice. Not tuned.
   static constexpr int kSpinMicroseconds = 50;

@@ -121,6 +121,14 @@ void PassMemory::poison_scratch() const {
   for (const auto& scratch : scratch_) scratch->fill(kPoisonScratch, scratch->size());
 }
 
+std::vector<Step> PassMemory::scratch_fills() const {
+  std::vector<Step> fills;
+  for (size_t worker = 0; worker < scratch_.size(); ++worker)
+    if (const Buffer& scratch = *scratch_[worker]; scratch.size() > 0)
+      fills.push_back(Fill{scratch.data(), kPoisonScratch, scratch.size(), 0, static_cast<int>(worker)});
+  return fills;
+}
+
 std::string PassMemory::broken() const {
   for (size_t i = 0; i < layers_.size(); ++i)
     if (std::string broken = broken_outputs(i); !broken.empty()) return broken;

@@ -59,6 +59,8 @@ class PassMemory {
   void set_input(size_t layer, std::span<const std::byte> bytes);
   void poison_outputs(int round) const;
   void poison_scratch() const;
+  // The same as steps, each for the worker whose scratch it is.
+  std::vector<Step> scratch_fills() const;
   // "" while every guard zone is intact and nobody wrote to an input.
   std::string broken() const;
 

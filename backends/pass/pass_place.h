@@ -34,6 +34,13 @@ class PassPlace final : public Place {
   void zero() const {
     for (const auto& buffer : zeroed_) buffer->fill(0, buffer->size());
   }
+  // The same as steps.
+  std::vector<Step> zero_fills() const {
+    std::vector<Step> fills;
+    for (const auto& buffer : zeroed_)
+      if (buffer->size() > 0) fills.push_back(Fill{buffer->data(), 0, buffer->size()});
+    return fills;
+  }
   std::string broken() const {
     for (const auto& buffer : zeroed_)
       if (!buffer->guards_intact()) return "The kernel wrote outside the memory that its blocks talk through.";

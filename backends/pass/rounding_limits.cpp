@@ -34,8 +34,8 @@ constexpr Limit kLimits[] = {
     {ElementType::f32, kOneFactor, 0x1p129},
 };
 
-// Roundings of float32 sums on the way of a product, besides one a column: a second sum of all columns (of a zero point,
-// or in the second half of a split factor), and a few for scales and shares.
+// Roundings of float32 sums on the way of a product, besides one a column: a second sum of all columns (of a zero
+// point, or in the second half of a split factor), and a few for scales and shares.
 constexpr int64_t kFewRoundings = 64;
 // Matrix units cut where others round, and columns are filled up to whole tiles: up to four for each column.
 constexpr int64_t kRoundingsOfUnits = 4, kTileCols = 2048, kShares = 1024;
@@ -58,9 +58,7 @@ std::string why_too_loose(const ProductRounding& rounding, const CompressedView&
                          std::string(activations_name(activations)) + " tokens, and at most ";
   if (limit == std::end(kLimits)) return "There is no bound" + of + "none is allowed.";
   const bool narrows_tokens = activations == Activations::f32;
-  const double narrowing = !narrows_tokens           ? limit->of_elements
-                           : limit->of_elements == 0 ? kOneFactor
-                                                     : kBothFactors;
+  const double narrowing = !narrows_tokens ? limit->of_elements : limit->of_elements == 0 ? kOneFactor : kBothFactors;
   if (!(rounding.narrowing >= 0 && rounding.narrowing <= narrowing))
     return "The kernel states a narrowing of " + text_of(rounding.narrowing) + of + text_of(narrowing) + " is allowed.";
   if (!(rounding.offset >= 0 && rounding.offset <= limit->offset))

@@ -1,5 +1,5 @@
-// How far a matmul kernel may widen the bound that its results are held to. A kernel states its own rounding, so without
-// limits a kernel that states enough of it could return anything.
+// How far a matmul kernel may widen the bound that its results are held to. A kernel states its own rounding, so
+// without limits a kernel that states enough of it could return anything.
 #pragma once
 
 #include <string>

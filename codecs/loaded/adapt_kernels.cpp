@@ -142,7 +142,7 @@ std::string refuses(const CompressedView& view, const backends::DeviceInfo& info
   const CompressedTable compressed(*chosen.kernel->tables, view);
   const ecmv_device device = device_table(info);
   const CarefulCall under_way(*chosen.kernel->tables, "refuses", view.shape.rows, view.shape.cols,
-                       chosen.kernel->table.variant);
+                              chosen.kernel->table.variant);
   const char* reason = chosen.kernel->table.refuses(&compressed.table(), &device, chosen.index);
   return reason == nullptr ? "" : sentence(reason);
 }

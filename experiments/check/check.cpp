@@ -318,7 +318,7 @@ void set_inputs(backends::Pass& pass, backends::Op op, const Reference& referenc
   }
 }
 
-Outcome check_result(const backends::Pass& pass, backends::Op op, const Reference& reference, bool changed) {
+Outcome check_result(const backends::Pass& pass, backends::Op op, const Reference& reference, bool changed, int round) {
   const std::span<const std::byte> result = pass.result();
   const auto wrong = [](std::string_view what) {
     return Outcome{Status::incorrect, fmt::format("{} of a timed pass is wrong, though earlier ones were right", what)};
@@ -334,10 +334,11 @@ Outcome check_result(const backends::Pass& pass, backends::Op op, const Referenc
     return nan ? wrong("the product") : Outcome{};
   }
   const std::vector<std::byte>& expected = reference.matrices->back().elements;
-  for (size_t at = 0; at < result.size(); at += backends::kMarkStride)
-    if (std::memcmp(result.data() + at, expected.data() + at,
-                    std::min<size_t>(backends::kMarkBytes, result.size() - at)) != 0)
-      return wrong("the decoded matrix");
+  for (const int64_t first : {int64_t{0}, backends::first_mark(round, static_cast<int64_t>(result.size()))})
+    for (auto at = static_cast<size_t>(first); at < result.size(); at += backends::kMarkStride)
+      if (std::memcmp(result.data() + at, expected.data() + at,
+                      std::min<size_t>(backends::kMarkBytes, result.size() - at)) != 0)
+        return wrong("the decoded matrix");
   return {};
 }
 

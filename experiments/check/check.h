@@ -93,6 +93,7 @@ OutputCheck check_last_pass(backends::Pass& pass, backends::Op op, const Referen
 void set_inputs(backends::Pass& pass, backends::Op op, const Reference& reference, int batch, bool changed);
 // Checks the results of the last whole pass that need no waiting (Pass::result): the whole vector of an int8 product,
 // the absence of NaN in float products, the marked bytes of a decoded matrix.
-Outcome check_result(const backends::Pass& pass, backends::Op op, const Reference& reference, bool changed);
+// `round`: of the marks.
+Outcome check_result(const backends::Pass& pass, backends::Op op, const Reference& reference, bool changed, int round);
 
 }  // namespace ecmv::experiments

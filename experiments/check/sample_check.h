@@ -10,6 +10,7 @@
 
 #include <map>
 #include <optional>
+#include <random>
 
 #include "backends/cpu/foreign/surroundings.h"
 #include "experiments/check/expected_copies.h"
@@ -59,8 +60,13 @@ class SampleCheck final : public SampleObserver {
   const std::string key_, name_;
   bool every_, one_pass_;
   std::optional<backends::cpu::Surroundings> kept_;  // while a sample is taken
-  bool changed_ = false;  // whether the inputs are changed
+  bool changed_ = false;                             // whether the inputs are changed
   int samples_ = 0, passes_ = 0;
+  // Marks are at random places, and before some passes all of the outputs are wiped out and then compared.
+  static constexpr int kWipeEvery = 61;
+  std::minstd_rand random_{std::random_device{}()};
+  int round_ = 0;
+  bool wiped_ = false;
   size_t left_layers_ = 0;  // how many layers ran last
 };
 

@@ -91,9 +91,10 @@ class Guard {
     else if (!loaded_)
       std::cerr << fmt::format("ecmv: A codec library ended the process {} while it was loaded.\n", how);
     else
-      std::cerr << fmt::format("ecmv: The process ended {} before the command did: the code of a codec library ended "
-                               "it. What it had not recorded is not measured or verified.\n",
-                               how);
+      std::cerr << fmt::format(
+          "ecmv: The process ended {} before the command did: the code of a codec library ended "
+          "it. What it had not recorded is not measured or verified.\n",
+          how);
     return loaded_ ? unfinished_ : static_cast<int>(kUsage);
   }
 
@@ -111,8 +112,7 @@ void send(int pipe, const char* message, size_t bytes) {
 
 }  // namespace
 
-int run_guarded(const std::function<int(const std::function<void()>& loaded)>& work, int unfinished,
-                int load_seconds) {
+int run_guarded(const std::function<int(const std::function<void()>& loaded)>& work, int unfinished, int load_seconds) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return work([] {});
   sigset_t signals, before;

@@ -10,6 +10,7 @@
 #include "backends/cpu/foreign/surroundings.h"
 #include "backends/cpu/foreign/write_protection.h"
 #include "experiments/check/block_counts.h"
+#include "experiments/check/stored_bytes.h"
 #include "experiments/plan/step.h"
 #include "experiments/ranks/rank_team.h"
 #include "experiments/run/case_record.h"
@@ -213,7 +214,7 @@ Outcome Admission::check(AdmittedCase& admitted, const backends::PassPlan& plan)
   }
   admitted.bound_used = found.bound_used;
   fill_check(admitted.record, found);
-  return found.outcome();
+  return found.fine() ? check_copies(admitted) : found.outcome();
 }
 
 // Times one pass. A case that is not timed keeps nothing.
@@ -227,6 +228,14 @@ Outcome Admission::estimate(AdmittedCase& admitted) const {
   if (admitted.estimate_s <= measure.max_seconds) return {};
   return {Status::timed_out,
           fmt::format("One pass takes {:.3g} s; a case may take {:.3g} s.", admitted.estimate_s, measure.max_seconds)};
+}
+
+Outcome check_copies(const AdmittedCase& admitted) {
+  const backends::Device& device = *admitted.device;
+  if (device.memory() != "host" || device.info().emulated || device.shared() != nullptr) return {};
+  std::vector<const backends::UploadedMatrix*> layers;
+  for (const auto& layer : *admitted.upload) layers.push_back(layer.get());
+  return check_stored_bytes(*admitted.pass, layers, admitted.one->kernel.op(), admitted.reference, admitted.estimate_s);
 }
 
 namespace {

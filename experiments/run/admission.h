@@ -38,6 +38,10 @@ struct AdmittedCase {
   double estimate_s = 0;  // of one pass; 0: unknown
 };
 
+// Whether the case's kernel keeps a copy of what was stored (stored_bytes.h); asked where a process can be forked for
+// it.
+Outcome check_copies(const AdmittedCase& admitted);
+
 // Takes the cases of one codec with one choice of settings, one after the other; they share its uploads.
 class Admission {
  public:

@@ -8,9 +8,9 @@
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
-#include <cfenv>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <cfenv>
 #include <stdexcept>
 #include <vector>
 

@@ -84,7 +84,8 @@ TEST_CASE("what encode stores is checked, and its sentences arrive") {
 
 TEST_CASE("rounding, signal handlers, locale and folder are as they were after a call") {
   const tests::Variant variant("careless");
-  struct sigaction before {}, after {};
+  struct sigaction before {
+  }, after{};
   sigaction(SIGTERM, nullptr, &before);
   const std::filesystem::path folder = std::filesystem::current_path();
   const std::string locale = std::setlocale(LC_ALL, nullptr);

@@ -32,7 +32,7 @@ class Surroundings {
   Surroundings(const Surroundings&) = delete;
 
  private:
-  static constexpr int kSignals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGPIPE, SIGSEGV, SIGBUS,
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP,  SIGPIPE, SIGSEGV, SIGBUS,
                                      SIGILL, SIGFPE,  SIGABRT, SIGALRM, SIGCHLD, SIGXFSZ};
   DefaultFloats floats_;
   std::array<struct sigaction, std::size(kSignals)> actions_;

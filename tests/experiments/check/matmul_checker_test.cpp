@@ -196,7 +196,9 @@ TEST_CASE("how far products may be off is not the kernel's word alone") {
            {{.more_roundings = -5}, "at most 97 are allowed."}})
     expect(run(make_codec(), {kernel_that_states<no_tokens>(rounding)}), Status::refused, reason);
   // Within it, zeros and products of half the columns still do not pass.
-  for (const Rounding& rounding : {Rounding{}, {.narrowing = 0x1p-8}, {.more_roundings = 97, .offset = 1024},
+  for (const Rounding& rounding : {Rounding{},
+                                   {.narrowing = 0x1p-8},
+                                   {.more_roundings = 97, .offset = 1024},
                                    {.more_roundings = 9000, .offset = 1024, .unit_cols = 8, .chain_cols = 1 << 20}}) {
     expect(run(make_codec(), {kernel_that_states<no_tokens>(rounding)}), Status::incorrect, "layer 0: ");
     expect(run(make_codec(), {kernel_that_states<tokens_of_half_the_columns>(rounding)}), Status::incorrect,

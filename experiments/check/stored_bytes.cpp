@@ -1,0 +1,142 @@
+// See stored_bytes.h.
+#include "experiments/check/stored_bytes.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <random>
+
+#include "backends/cpu/crew.h"
+
+namespace ecmv::experiments {
+namespace {
+
+constexpr int kOther = 0, kSame = 77;  // exit codes of the forked process
+
+int64_t payload_bytes(const backends::CompressedView& view) {
+  int64_t bytes = 0;
+  for (const backends::SectionView& section : view.sections)
+    if (section.role == backends::Role::payload) bytes += static_cast<int64_t>(section.bytes.size());
+  return bytes;
+}
+
+// Sections are protected against writes.
+void invert_payload(const backends::CompressedView& view) {
+  constexpr uintptr_t kPage = 4096;
+  for (const backends::SectionView& section : view.sections) {
+    if (section.role != backends::Role::payload || section.bytes.empty()) continue;
+    auto* const bytes = const_cast<std::byte*>(section.bytes.data());
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(bytes) / kPage * kPage;
+    mprotect(reinterpret_cast<void*>(begin), reinterpret_cast<uintptr_t>(bytes) + section.bytes.size() - begin,
+             PROT_READ | PROT_WRITE);
+    std::for_each(bytes, bytes + section.bytes.size(), [](std::byte& byte) { byte = ~byte; });
+  }
+}
+
+// The layer's results, row by row.
+std::vector<std::vector<std::byte>> rows_of(backends::Pass& pass, backends::Op op, int layer, int64_t rows) {
+  std::vector<std::vector<std::byte>> all(static_cast<size_t>(rows));
+  const auto add = [&](std::span<const std::byte> results, size_t row_bytes) {
+    for (size_t at = 0; row_bytes > 0 && at + row_bytes <= results.size(); at += row_bytes) {
+      std::vector<std::byte>& row = all[at / row_bytes % all.size()];  // tokens follow each other
+      row.insert(row.end(), results.begin() + static_cast<std::ptrdiff_t>(at),
+                 results.begin() + static_cast<std::ptrdiff_t>(at + row_bytes));
+    }
+  };
+  if (op == backends::Op::decode) {
+    const auto decoded = std::as_bytes(pass.decoded());
+    add(decoded, decoded.size() / all.size());
+  } else if (op == backends::Op::matvec) {
+    add(std::as_bytes(pass.accumulators(layer)), sizeof(int32_t));
+  } else {
+    add(std::as_bytes(pass.products(layer)), sizeof(float));
+  }
+  return all;
+}
+
+bool is_constant(const datasets::Matrix& matrix, int64_t row) {
+  const auto bytes = static_cast<size_t>(datasets::element_bytes(matrix.type));
+  const auto row_bytes = static_cast<size_t>(matrix.shape.cols) * bytes;
+  const std::byte* const first = matrix.elements.data() + static_cast<size_t>(row) * row_bytes;
+  return row_bytes <= bytes || std::equal(first, first + row_bytes - bytes, first + bytes);
+}
+
+// Rows whose elements are all alike may need no payload. Others may share what they need, so one row alone shows
+// nothing.
+int compare_damaged(backends::Pass& pass, const backends::CompressedView& view, backends::Op op, int layer,
+                    const datasets::Matrix& matrix) {
+  const auto run = [&] {
+    pass.poison_outputs(0);
+    for (int before = op == backends::Op::matvec ? 0 : layer; before <= layer; ++before) pass.run_layer(before);
+    return rows_of(pass, op, layer, matrix.shape.rows);
+  };
+  pass.poison_outputs(0);
+  const auto poison = rows_of(pass, op, layer, matrix.shape.rows);
+  const auto right = run();
+  invert_payload(view);
+  const auto damaged = run();
+  int64_t same = 0, rows = 0;
+  for (size_t row = 0; row < right.size(); ++row) {
+    if (is_constant(matrix, static_cast<int64_t>(row)) || right[row] == poison[row]) continue;
+    ++rows;
+    same += right[row] == damaged[row];
+  }
+  return rows > 0 && 2 * same >= rows ? kSame : kOther;
+}
+
+void prepare_child(double seconds) {
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM, SIGINT, SIGTERM})
+    ::signal(signal, SIG_DFL);
+  if (const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC); nowhere >= 0) {
+    dup2(nowhere, STDOUT_FILENO);
+    dup2(nowhere, STDERR_FILENO);
+  }
+  const double whole = std::floor(seconds);
+  const itimerval limit{{0, 0}, {static_cast<time_t>(whole), static_cast<suseconds_t>((seconds - whole) * 1e6)}};
+  setitimer(ITIMER_REAL, &limit, nullptr);
+  backends::cpu::Crew::continue_alone();
+}
+
+}  // namespace
+
+Outcome check_stored_bytes(backends::Pass& pass, const std::vector<const backends::UploadedMatrix*>& layers,
+                           backends::Op op, const Reference& reference, double estimate_s) {
+  if (layers.empty() || !pass.has_parts()) return {};
+  static std::minstd_rand random(std::random_device{}());
+  const size_t layer = random() % layers.size();
+  const backends::CompressedView& view = layers[layer]->view();
+  const datasets::Matrix& matrix = (*reference.matrices)[reference.matrix_of(layer)];
+  if (payload_bytes(view) == 0 || matrix.shape.elements() == 0) return {};
+  const pid_t child = fork();
+  if (child < 0) return {};  // there is no room for another process
+  if (child == 0) {
+    prepare_child(0.5 + 20 * estimate_s * backends::cpu::Crew::available_cores());
+    int code = kOther;
+    try {
+      code = compare_damaged(pass, view, op, static_cast<int>(layer), matrix);
+    } catch (...) {
+    }
+    ::_exit(code);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return {};
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != kSame) return {};
+  return {
+      reports::Status::incorrect,
+      "layer " + std::to_string(layer) +
+          ": with other stored bytes the results are the same: the kernel does not read what was stored, but keeps a "
+          "copy"};
+}
+
+}  // namespace ecmv::experiments
