@@ -97,7 +97,8 @@ void for_each_run(std::span<const uint32_t> sorted, Use use) {
 template <typename SymbolAt>
 Order0 order0_of_matrices(const TensorView& tensor, int64_t elements, size_t symbols, SymbolAt symbol_at) {
   Order0 found;
-  const int64_t matrices = tensor.shape.size() > 1 && elements > 0 ? matrices_of(tensor.shape).matrices : 1;
+  const int64_t matrices =
+      tensor.shape.size() > 1 && elements > 0 ? matrices_of(tensor.name, tensor.shape).matrices : 1;
   const int64_t each = elements / matrices;
   if (elements < int64_t(symbols)) {
     std::vector<uint32_t> sorted;
@@ -150,11 +151,48 @@ Order0 summarize_patterns(const TensorView& tensor, TensorSummary& summary) {
   return found;
 }
 
-void set_moments_of_bytes(const TensorView& tensor, const Order0& found, TensorSummary& summary) {
-  if (tensor.dtype != "I8" && tensor.dtype != "U8" && tensor.dtype != "BOOL") return;
+// The number of an element of one byte or less; nothing for types without numbers here.
+std::optional<double (*)(uint8_t)> number_of_byte(const TensorView& stored) {
+  const std::string_view type = stored.dtype;
+  const BlockFormat* const blocks = find_block_format(type);
+  const PackedType* const packed = find_packed_type(type);
+  if ((blocks != nullptr && blocks->code == Code::e2m1) || (packed != nullptr && packed->code == Code::e2m1))
+    return [](uint8_t code) { return element_of_code(Code::e2m1, 4, code) / 2.0; };
+  if (type == "F8_E4M3") return f8_e4m3_value;
+  if (type == "F8_E5M2") return f8_e5m2_value;
+  if (type == "F8_E4M3FNUZ") return f8_e4m3fnuz_value;
+  if (type == "F8_E5M2FNUZ") return f8_e5m2fnuz_value;
+  if (type == "F8_E8M0") return f8_e8m0_value;
+  if (type == "INT4") return [](uint8_t code) { return double(element_of_code(Code::signed_number, 4, code)); };
+  if (type == "INT2") return [](uint8_t code) { return double(element_of_code(Code::signed_number, 2, code)); };
+  if (type == "NF4" || type == "FP4") return std::nullopt;  // places in a code book
+  if (blocks != nullptr || type == "I8") return [](uint8_t byte) { return double(int8_t(byte)); };
+  if (packed != nullptr || type == "U8" || type == "BOOL") return [](uint8_t byte) { return double(byte); };
+  return std::nullopt;
+}
+
+void set_moments_of_bytes(const TensorView& stored, const Order0& found, TensorSummary& summary) {
+  const auto number = number_of_byte(stored);
+  if (!number) return;
   set_moments(summary, [&](auto visit) {
-    for (const auto& [byte, count] : found.counts) visit(tensor.dtype == "I8" ? int8_t(byte) : int(byte), count);
+    for (const auto& [byte, count] : found.counts) visit((*number)(uint8_t(byte)), count);
   });
+}
+
+// The entropy of scales in blocks. Those of one byte count in order0_bytes with it.
+void summarize_scales(const TensorView& stored, TensorSummary& summary) {
+  if (summary.scale_bytes == 0) return;
+  std::vector<std::byte> room;
+  const TensorView scales = block_scales(stored, room);
+  const int width = dtype_bits(scales.dtype) / 8;
+  const auto count = int64_t(scales.bytes.size()) / width;
+  const Order0 found = order0_of_matrices(scales, count, size_t{1} << (8 * width), [&](int64_t i) {
+    uint16_t pattern = 0;
+    std::memcpy(&pattern, scales.bytes.data() + i * width, size_t(width));
+    return size_t{pattern};
+  });
+  summary.scale_entropy_bits = found.bits / double(count);
+  if (width == 1) *summary.order0_bytes += bytes_of(found.bits) - summary.scale_bytes;
 }
 
 // Position and width of the exponent field; the width is 0 for types without one.
@@ -228,12 +266,10 @@ TensorSummary summarize(const TensorView& stored) {
   summary.dtype = stored.dtype;
   summary.shape = stored.shape;
   // Numbers that the file stores one by one, such as ONNX's varints, count with the size of their type.
-  summary.stored_bytes = stored.layout == Layout::varints && dtype_bits(stored.dtype) > 0
-                             ? tensor_bytes(stored.name, stored.dtype, stored.shape)
-                             : int64_t(stored.bytes.size());
+  summary.stored_bytes = stored_bytes(stored);
   summary.scale_bytes = scale_bytes(stored);
   std::vector<std::byte> room;
-  const TensorView tensor = unpack(stored, room);
+  const TensorView tensor = unpack(stored, room, true);
   const int bits = dtype_bits(tensor.dtype);
   if (bits == 0) {  // known by name and size only
     summary.elements = tensor_elements(tensor.name, tensor.shape);
@@ -242,7 +278,8 @@ TensorSummary summarize(const TensorView& stored) {
   const int64_t bytes = int64_t(tensor.bytes.size());
   summary.elements = bytes / bits * 8 + bytes % bits * 8 / bits;
   if (bits == 8) {
-    set_moments_of_bytes(tensor, summarize_patterns(tensor, summary), summary);
+    set_moments_of_bytes(stored, summarize_patterns(tensor, summary), summary);
+    summarize_scales(stored, summary);
   } else {
     if (bits == 16) summarize_patterns(tensor, summary);
     set_moments(summary, [&](auto visit) { visit_numbers(tensor, [&](double value) { visit(value, 1); }); });

@@ -22,15 +22,18 @@ struct TensorSummary {
   int64_t stored_bytes = 0;
   int64_t scale_bytes = 0;  // scales and minimums of blocks, which stored_bytes counts
 
-  // For blocks: statistics of the numbers without their scales. Absent for tensors without elements and for types
-  // without a numeric reading here (F8_*, F6_*, F4, C64, and blocks that are not unpacked).
+  // For blocks and packed codes: statistics of the numbers without their scales. Absent for tensors without elements
+  // and for types without a numeric reading here (F6_*, C64, words of codes, and blocks that are not unpacked).
   std::optional<double> mean, sigma, min, max;  // sigma: population standard deviation about the mean
   int64_t not_finite = 0;                       // infinities and NaN, which the four leave out
 
-  // For elements of one and two bytes: how many patterns occur, and their order-0 entropy in bits per element. Each
+  // For elements of up to two bytes: how many patterns occur, and their order-0 entropy in bits per element. Each
   // matrix counts by itself: a stack of n (matrices_of) is n matrices, as for the sources that read it.
   std::optional<int64_t> distinct_values;
   std::optional<double> entropy_bits;
+
+  // For scales of blocks: their order-0 entropy in bits per scale, matrix by matrix.
+  std::optional<double> scale_entropy_bits;
 
   // For BF16, F16, F32 and F64: how many exponent fields occur, and their order-0 entropy in bits per element, matrix
   // by matrix. An ideal code of exponents beside raw signs and fractions would take as much for them.
@@ -38,8 +41,9 @@ struct TensorSummary {
   std::optional<double> exponent_entropy_bits;
 
   // The least that a code with one model of single elements for a matrix takes, without tables: for elements of one and
-  // two bytes their entropy, with scales as they are; for wider floats the entropy of the exponents, with signs and
-  // fractions as they are. Codes with more models (of rows, blocks, contexts) or other symbols can take less.
+  // up to two bytes their entropy, with scales of one byte likewise and of two as they are; for wider floats the
+  // entropy of the exponents, with signs and fractions as they are. Codes with more models (of rows, blocks, contexts)
+  // or other symbols can take less.
   std::optional<int64_t> order0_bytes;
 };
 

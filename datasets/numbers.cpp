@@ -52,6 +52,16 @@ double f8_e4m3_value(uint8_t bits) {
   return (bits & 0x7F) == 0x7F ? std::numeric_limits<double>::quiet_NaN() : small_float(bits, 4, 3, 7);
 }
 
+double f8_e4m3fnuz_value(uint8_t bits) {
+  return bits == 0x80 ? std::numeric_limits<double>::quiet_NaN() : small_float(bits, 4, 3, 8);
+}
+double f8_e5m2fnuz_value(uint8_t bits) {
+  return bits == 0x80 ? std::numeric_limits<double>::quiet_NaN() : small_float(bits, 5, 2, 16);
+}
+double f8_e8m0_value(uint8_t bits) {
+  return bits == 0xFF ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, int(bits) - 127);
+}
+
 uint16_t nearest_bf16(double value) {
   // Rounding to float first would round twice. So if the double is not exactly the float, the bits below the bf16 are
   // made odd.

@@ -15,6 +15,10 @@ double f16_value(uint16_t bits);
 double f8_e5m2_value(uint8_t bits);  // IEEE-like: the highest exponent holds infinities and NaN
 double f8_e4m3_value(uint8_t bits);  // no infinities; 0x7F and 0xFF are NaN, the greatest value is 448
 
+double f8_e4m3fnuz_value(uint8_t bits);  // as e4m3 and e5m2 with half the values, one zero, and NaN in place of -0
+double f8_e5m2fnuz_value(uint8_t bits);
+double f8_e8m0_value(uint8_t bits);  // a power of two; 0xFF is NaN
+
 // The nearest bf16, of two equally near ones the even one. Values beyond the greatest become infinite, NaN a quiet NaN.
 uint16_t nearest_bf16(double value);
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "datasets/matrix.h"
+#include "datasets/printable.h"
 #include "datasets/scales.h"
 
 namespace ecmv::datasets {
@@ -32,6 +33,7 @@ struct Dataset {
   // [layers], or empty: the scales of a quantised dataset (quantisers.h), or those of a file (unpack.h).
   std::vector<Scales> scales = {};
   std::vector<Matrix> sources = {};  // [layers] of a quantised dataset: the floats that the layers were
+  int64_t unsigned_layers = 0;       // layers of int8 that the file has as unsigned numbers, greater by 128
   // The scales of a layer; empty if it has none.
   const Scales& scales_of(size_t layer) const {
     static const Scales kNone;
@@ -41,8 +43,16 @@ struct Dataset {
 
 // A source's statement about its file, made without the elements.
 struct SourceFacts {
-  int64_t bytes = 0;       // of all elements
-  int64_t group_cols = 0;  // of the smallest groups of columns that have scales of their own; 0 if there are none
+  int64_t bytes = 0;         // of all elements
+  int64_t group_cols = 0;    // of the smallest groups of columns that have scales of their own; 0 if there are none
+  int64_t bytes_beside = 0;  // of scales that are counted and not applied
+  struct OfType {
+    ElementType type = ElementType::i8;
+    int64_t cols = 0;   // of the first matrix
+    int64_t bytes = 0;  // of all elements of the type
+  };
+  std::vector<OfType> types = {};
+  std::vector<std::string> remarks = {};  // sentences about what the source leaves out, or what the file lacks
 };
 
 struct ParameterInfo {
@@ -66,8 +76,9 @@ struct DataSource {
   SourceFacts (*check)(const SourceRequest&) = nullptr;
 };
 
+// Its sentence may quote what a file says, so control characters are written out.
 struct DatasetError : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  explicit DatasetError(const std::string& sentence) : std::runtime_error(printable(sentence)) {}
 };
 
 std::span<const DataSource> all_sources();

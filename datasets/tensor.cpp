@@ -2,6 +2,7 @@
 #include "datasets/tensor.h"
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -13,9 +14,10 @@ namespace ecmv::datasets {
 
 int dtype_bits(std::string_view dtype) {
   static constexpr std::pair<std::string_view, int> kBits[] = {
-      {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},    {"F8_E5M2", 8},
-      {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16}, {"BF16", 16}, {"I32", 32},
-      {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},    {"I64", 64}, {"U64", 64}};
+      {"BOOL", 8},    {"F6_E2M3", 6},     {"F6_E3M2", 6},     {"U8", 8},   {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8},
+      {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16}, {"U16", 16}, {"F16", 16},    {"BF16", 16},
+      {"I32", 32},    {"U32", 32},        {"F32", 32},        {"C64", 64}, {"F64", 64}, {"I64", 64},    {"U64", 64}};
+  if (const PackedType* const packed = find_packed_type(dtype); packed != nullptr) return packed->bits;
   const auto found =
       std::find_if(std::begin(kBits), std::end(kBits), [&](const auto& entry) { return entry.first == dtype; });
   return found == std::end(kBits) ? 0 : found->second;
@@ -83,6 +85,8 @@ bool wanted(std::string_view stored, Elements elements) {
   return element_type_of(dtype).has_value();
 }
 
+constexpr std::byte kHighestBit{128};
+
 }  // namespace
 
 std::string_view dtype_of(ElementType type) {
@@ -92,10 +96,21 @@ std::string_view dtype_of(ElementType type) {
                      ".");
 }
 
-MatrixStack matrices_of(const std::vector<int64_t>& tensor_shape) {
-  constexpr int64_t kWiderThanKernels = 8;
+std::optional<ElementType> matrix_type(std::string_view dtype) {
+  const auto type = element_type_of(unpacked_dtype(dtype));
+  return type == ElementType::u8 ? ElementType::i8 : type;
+}
+
+MatrixStack matrices_of(std::string_view name, const std::vector<int64_t>& tensor_shape) {
+  constexpr int64_t kWiderThanKernels = 8, kWiderThanAllKernels = 64;
+  constexpr std::string_view kConvolution = "conv";
+  const auto is_c = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
+  const bool is_convolution =
+      std::search(name.begin(), name.end(), kConvolution.begin(), kConvolution.end(), is_c) != name.end();
+  const int64_t last = tensor_shape.back();
   MatrixStack found;
-  found.is_stack = tensor_shape.size() == 3 && tensor_shape[1] > 1 && tensor_shape[2] >= kWiderThanKernels;
+  found.is_stack = tensor_shape.size() == 3 && tensor_shape[1] > 1 && last >= kWiderThanKernels && !is_convolution &&
+                   (last % 4 == 0 || last >= kWiderThanAllKernels);
   if (found.is_stack) found.matrices = tensor_shape[0];
   found.shape.rows = tensor_shape[found.is_stack ? 1 : 0];
   const int64_t elements = tensor_elements("", tensor_shape);
@@ -126,7 +141,7 @@ std::vector<Matrix> to_matrices(const TensorView& stored) {
   if (const std::string reason = why_no_matrices(stored, Elements::any); !reason.empty()) {
     throw DatasetError("The tensor \"" + stored.name + "\" gives no matrix: " + reason + ".");
   }
-  const auto [count, shape, is_stack] = matrices_of(stored.shape);
+  const auto [count, shape, is_stack] = matrices_of(stored.name, stored.shape);
   expect_few_matrices(static_cast<size_t>(count));
   std::vector<std::byte> room;
   const TensorView tensor = unpack(stored, room);
@@ -134,7 +149,8 @@ std::vector<Matrix> to_matrices(const TensorView& stored) {
     throw DatasetError("The tensor \"" + tensor.name + "\" of shape " + shape_text(tensor.shape) + " has " +
                        std::to_string(tensor.bytes.size()) + " bytes, which is not its size.");
   }
-  const ElementType type = *element_type_of(tensor.dtype);
+  const ElementType type = *matrix_type(tensor.dtype);
+  const bool is_unsigned = tensor.dtype == "U8";
   const size_t matrix_bytes = size_t(shape.elements() * element_bytes(type));
   std::vector<Matrix> matrices(static_cast<size_t>(count));
   for (size_t i = 0; i < matrices.size(); ++i) {
@@ -144,6 +160,8 @@ std::vector<Matrix> to_matrices(const TensorView& stored) {
     matrix.shape = shape;
     matrix.type = type;
     matrix.elements.assign(bytes.begin(), bytes.end());
+    if (is_unsigned)
+      for (std::byte& element : matrix.elements) element ^= kHighestBit;  // less 128
     matrix.content_hash = content_hash(matrix.view());
   }
   return matrices;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,9 +23,14 @@ struct TensorView {
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
   Layout layout = Layout::rows;
+  // Other tensors of the file that belong to this one (quantised_weights.h): powers of two that scale each 32 columns
+  // of F4, and scales and zero points that are counted but not applied.
+  std::span<const std::byte> scales = {};
+  std::vector<std::span<const std::byte>> beside = {};
+  bool is_beside = false;  // this tensor is in `scales` or `beside` of another one
 };
 
-// Bits of one element, 4 to 64; 0 for a name that the safetensors format does not know.
+// Bits of one element, 2 to 64; 0 for a type that is known by its name only, or for blocks.
 int dtype_bits(std::string_view dtype);
 
 // The name of an element type in that format.
@@ -48,14 +54,14 @@ enum class Elements { int8, floats, any };  // I8 and U8; floats but F64; all th
 
 // How a tensor of two or more dimensions is read: [rows, cols] is a matrix, [matrices, rows, cols] a stack of them.
 // Kernels of convolutions, [outputs, inputs, width] or [outputs, inputs, height, width] and the like, are one matrix
-// [outputs, all the others], as a convolution multiplies them. Three dimensions count as such a kernel if the last is
-// below 8, or the second 1.
+// [outputs, all the others], as a convolution multiplies them. Three dimensions count as such a kernel if the name says
+// "conv", the last is below 8, or below 64 and no multiple of 4, or the second is 1.
 struct MatrixStack {
   int64_t matrices = 1;
   Shape shape;  // of each
   bool is_stack = false;
 };
-MatrixStack matrices_of(const std::vector<int64_t>& tensor_shape);
+MatrixStack matrices_of(std::string_view name, const std::vector<int64_t>& tensor_shape);
 
 // Why this tensor is no matrix of such elements, as the rest of a sentence. "" if it is one: of the right type (for
 // blocks: unpacked ones), of two dimensions or more, and not empty.
@@ -66,8 +72,11 @@ std::string why_no_matrices(const TensorView& tensor, Elements elements);
 inline constexpr size_t kMostMatrices = 8192;
 void expect_few_matrices(size_t count);
 
-// The matrices of a tensor of any type that ElementType has, unpacked, copied and hashed; a stack gives name.0, name.1,
-// ... Throws DatasetError with the reason for other tensors.
+// The type of the tensor's matrices. U8 gives int8, less 128, which every codec of bytes and every product takes.
+std::optional<ElementType> matrix_type(std::string_view dtype);
+
+// The matrices of a tensor of such a type, unpacked, copied and hashed; a stack gives name.0, name.1, ... Throws
+// DatasetError with the reason for other tensors.
 std::vector<Matrix> to_matrices(const TensorView& tensor);
 
 }  // namespace ecmv::datasets

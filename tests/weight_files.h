@@ -20,7 +20,17 @@ inline std::string u64(uint64_t value) { return little(value, 8); }
 
 // --- GGUF ---
 
-enum GgufType : uint32_t { kF32 = 0, kF16 = 1, kQ4_0 = 2, kQ4_1 = 3, kQ8_0 = 8, kQ4_K = 12, kBF16 = 30 };
+enum GgufType : uint32_t {
+  kF32 = 0,
+  kF16 = 1,
+  kQ4_0 = 2,
+  kQ4_1 = 3,
+  kQ8_0 = 8,
+  kQ4_K = 12,
+  kBF16 = 30,
+  kMxfp4 = 39,
+  kNvfp4 = 40
+};
 
 inline std::string gguf_text(std::string_view text) { return u64(text.size()).append(text); }
 

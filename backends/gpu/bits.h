@@ -75,18 +75,6 @@ ECMV_GPU_DEVICE uint32_t byte_permute(uint32_t low, uint32_t high, uint32_t sele
 #endif
 }
 
-// Byte i of the result is byte (selectors >> 4 i) & 15 of `bytes`. The lower four nibbles of `selectors` must be 0 to
-// 3, so no mask is needed, which byte_permute puts before an unknown selector.
-ECMV_GPU_DEVICE uint32_t select_bytes(uint32_t bytes, uint32_t selectors) {
-#if !defined(__HIP__) && defined(__CUDA_ARCH__)
-  uint32_t result;
-  asm("prmt.b32 %0, %1, 0, %2;" : "=r"(result) : "r"(bytes), "r"(selectors));
-  return result;
-#else
-  return byte_permute(bytes, 0, selectors);
-#endif
-}
-
 // 0xFF in each byte whose highest bit is set, otherwise 0.
 ECMV_GPU_DEVICE uint32_t spread_signs(uint32_t bytes) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__)
@@ -148,9 +136,6 @@ ECMV_GPU_DEVICE uint32_t picked(const uint32_t (&words)[kCount], int k) {
   for (int i = 1; i < kCount; ++i) word = k == i ? words[i] : word;
   return word;
 }
-
-// Zero bits below the lowest one bit; `bits` is not 0.
-ECMV_GPU_DEVICE int trailing_zeros(uint32_t bits) { return popcount(~bits & (bits - 1)); }
 
 // Zero bits above the highest one bit; 32 for 0.
 ECMV_GPU_DEVICE int leading_zeros(uint32_t bits) {

@@ -74,7 +74,7 @@ struct Gaps {
     laid_out.last_thread = reinterpret_cast<const uint32_t*>(last_thread);
     gpu::launch(gaps::lay_out, a_thread_each(std::max<int64_t>(zero_rows, laid_out.tables * 256)), stream, laid_out,
                 reinterpret_cast<uint16_t*>(scratch), reinterpret_cast<uint8_t*>(last_thread), y, zero_rows);
-    if (pairs)
+    if (pairs && stored.blocks > 0)  // without elements the tables are no complete code, which the kernel walks
       gpu::launch(gaps::lay_out_pairs, a_thread_each(gaps::kPairEntries), stream, laid_out,
                   reinterpret_cast<uint32_t*>(pair_table));
     return laid_out;

@@ -25,6 +25,7 @@ class ByteReader {
     return taken;
   }
   uint32_t u32(std::string_view what) { return uint32_t(little_endian(take(4, what))); }
+  uint64_t little(uint64_t bytes, std::string_view what) { return little_endian(take(bytes, what)); }
   uint64_t u64(std::string_view what) { return little_endian(take(8, what)); }
 
   [[noreturn]] void fail(const std::string& what) const {

@@ -6,9 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <sstream>
 #include <utility>
+#include <vector>
 
 #include "datasets/source.h"
 
@@ -70,6 +75,50 @@ FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+namespace {
+
+// FNV-1a over the size and up to 256 pieces of 4 KiB from the first on.
+void add_pieces(std::span<const std::byte> bytes, uint64_t& hash) {
+  constexpr size_t kPiece = 4096, kPieces = 256;
+  const auto add = [&](uint64_t value) { hash = (hash ^ value) * 0x100000001B3u; };
+  add(bytes.size());
+  const size_t last = bytes.size() > kPiece ? bytes.size() - kPiece : 0;
+  const size_t pieces = std::min(kPieces, last / kPiece + 2);
+  for (size_t i = 0; i < pieces; ++i) {
+    const size_t first = last / (pieces - 1) * i;
+    for (const std::byte byte : bytes.subspan(first, std::min(kPiece, bytes.size() - first))) add(uint64_t(byte));
+  }
+}
+
+}  // namespace
+
+std::string content_name(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const bool is_folder = fs::is_directory(path, error);
+  std::vector<fs::path> files = {path};
+  if (is_folder) {
+    files.clear();
+    for (const auto& entry : fs::directory_iterator(path, error))
+      if (const std::string kind = entry.path().extension().string(); kind == ".safetensors" || kind == ".json")
+        files.push_back(entry.path());
+    std::ranges::sort(files);
+  }
+  uint64_t hash = 0xCBF29CE484222325u;
+  try {
+    for (const fs::path& file : files) {
+      for (const char c : is_folder ? file.filename().string() : std::string())
+        hash = (hash ^ uint8_t(c)) * 0x100000001B3u;
+      add_pieces(FileBytes(file.string()).bytes(), hash);
+    }
+  } catch (const DatasetError&) {
+    return "";
+  }
+  std::ostringstream name;
+  name << (is_folder ? "" : fs::path(path).filename().string()) << '#' << std::hex << hash;
+  return name.str();
 }
 
 }  // namespace ecmv::datasets

@@ -23,4 +23,8 @@ class FileBytes {
   size_t size_ = 0;
 };
 
+// Names what a file or folder of weights holds, wherever it lies: a hash of sizes and of pieces all over the bytes,
+// with the name of a file. "" for what cannot be read.
+std::string content_name(const std::string& path);
+
 }  // namespace ecmv::datasets

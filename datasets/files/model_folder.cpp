@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "datasets/files/file_bytes.h"
+#include "datasets/files/zero_bytes.h"
 #include "datasets/source.h"
 #include "datasets/tensor.h"
 
@@ -94,6 +95,7 @@ class IndexReader final : public nlohmann::json_sax<json> {
 std::map<std::string, std::vector<std::string>> parse_weight_index(std::string_view text) {
   if (text.size() > kMaxIndexBytes)
     bad_index("it has " + std::to_string(text.size()) + " bytes, more than " + std::to_string(kMaxIndexBytes) + ".");
+  expect_no_zero_bytes(text, bad_index);
   IndexReader reader;
   json::sax_parse(text, &reader);
   if (reader.shards.empty()) bad_index("it has no weight_map with tensors.");
@@ -106,6 +108,18 @@ std::map<std::string, std::vector<std::string>> parse_weight_index(std::string_v
   if (const auto again = std::adjacent_find(names.begin(), names.end()); again != names.end())
     bad_index("it names the tensor " + json(*again).dump(-1, ' ', true) + " twice.");
   return std::move(reader.shards);
+}
+
+std::vector<std::string> unnamed_files(const std::filesystem::path& folder,
+                                       const std::map<std::string, std::vector<std::string>>& shards) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.path().extension() == ".safetensors" && !shards.contains(name)) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::map<std::string, std::vector<std::string>> model_shards(const std::filesystem::path& folder) {

@@ -14,7 +14,11 @@ namespace ecmv::datasets {
 // weight_map, doubled tensors, more than 200000 tensors or 1024 shards, and shards outside the index's own folder.
 std::map<std::string, std::vector<std::string>> parse_weight_index(std::string_view text);
 
-// The shards of the folder's model, each with the tensors to read; without names all of its tensors. Throws
+// The safetensors files of the folder that are not among the shards, sorted.
+std::vector<std::string> unnamed_files(const std::filesystem::path& folder,
+                                       const std::map<std::string, std::vector<std::string>>& shards);
+
+// The shards of the folder's model, each with the tensors that the index names; without an index none. Throws
 // DatasetError if there is no model, and as above.
 std::map<std::string, std::vector<std::string>> model_shards(const std::filesystem::path& folder);
 

@@ -1,4 +1,4 @@
-// Reader of .npy. The header's dictionary has exactly three entries, so a strict scanner for the few Python literals
+// Reader of .npy. A header's dictionary has exactly three entries, so a strict scanner for the few Python literals
 // that can occur (texts, True/False, tuples of integers) is enough.
 #include "datasets/files/npy.h"
 
@@ -61,6 +61,7 @@ class HeaderScanner {
       const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), size);
       if (error != std::errc() || size < 0) bad_npy("its shape is not a tuple of sizes.");
       text_.remove_prefix(size_t(end - text_.data()));
+      if (text_.starts_with('L')) text_.remove_prefix(1);  // a long of Python 2
       sizes.push_back(size);
       if (sizes.size() > 64) bad_npy("its shape has more than 64 sizes.");  // NumPy's own limit
       if (accept(',')) continue;
@@ -113,26 +114,18 @@ std::string to_dtype(const std::string& descr) {
   static constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
       {"b1", "BOOL"}, {"i1", "I8"},  {"u1", "U8"},  {"i2", "I16"}, {"u2", "U16"}, {"i4", "I32"},
       {"u4", "U32"},  {"i8", "I64"}, {"u8", "U64"}, {"f2", "F16"}, {"f4", "F32"}, {"f8", "F64"}};
-  const auto found = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& type) {
-    return !descr.empty() && std::string_view(descr).substr(1) == type.first;
-  });
+  // The order of bytes stands first: '<', '>', '|' for none, '=' for the machine's; it may be left out.
+  constexpr std::string_view kOrders = "<>|=";
+  const bool has_order = !descr.empty() && kOrders.find(descr.front()) != kOrders.npos;
+  const std::string_view type = std::string_view(descr).substr(has_order ? 1 : 0);
+  const auto found = std::ranges::find(kTypes, type, &std::pair<std::string_view, std::string_view>::first);
   if (found == std::end(kTypes)) bad_npy("elements of type \"" + descr + "\" are not read.");
-  const bool one_byte = descr.back() == '1';
-  if (descr.front() == '>' && !one_byte) bad_npy("its elements \"" + descr + "\" are big-endian.");
-  if (descr.front() != '<' && descr.front() != '>' && !(one_byte && descr.front() == '|')) {
-    bad_npy("elements of type \"" + descr + "\" are not read.");
-  }
+  if (descr.front() == '>' && descr.back() != '1') bad_npy("its elements \"" + descr + "\" are big-endian.");
   return std::string(found->second);
 }
 
-}  // namespace
-
-bool looks_like_npy(std::span<const std::byte> bytes) {
-  return bytes.size() >= kMagic.size() &&
-         std::string_view(reinterpret_cast<const char*>(bytes.data()), kMagic.size()) == kMagic;
-}
-
-TensorView parse_npy(std::span<const std::byte> bytes, const std::string& name) {
+// The array at the beginning of `bytes`, which are cut off behind it.
+TensorView take_array(std::span<const std::byte>& bytes, const std::string& name) {
   if (!looks_like_npy(bytes)) bad_npy("it does not begin with the npy magic.");
   const size_t version = bytes.size() > 6 ? size_t(bytes[6]) : 0;
   if (version < 1 || version > 3) bad_npy("its version " + std::to_string(version) + " is not 1, 2 or 3.");
@@ -147,11 +140,30 @@ TensorView parse_npy(std::span<const std::byte> bytes, const std::string& name) 
   TensorView tensor{name, to_dtype(header.descr), header.shape, bytes.subspan(begin + length)};
   if (header.fortran_order && header.shape.size() > 1) tensor.layout = Layout::columns;
   const int64_t size = tensor_bytes(name, tensor.dtype, tensor.shape);
-  if (size != int64_t(tensor.bytes.size())) {
+  const auto there = int64_t(tensor.bytes.size());
+  if (size > there || (size < there && !looks_like_npy(tensor.bytes.subspan(size_t(size))))) {
     bad_npy("an array of type " + tensor.dtype + " and shape " + shape_text(tensor.shape) + " takes " +
-            std::to_string(size) + " bytes, but " + std::to_string(tensor.bytes.size()) + " follow the header.");
+            std::to_string(size) + " bytes, but " + std::to_string(there) + " follow the header.");
   }
+  bytes = tensor.bytes.subspan(size_t(size));
+  tensor.bytes = tensor.bytes.first(size_t(size));
   return tensor;
+}
+
+}  // namespace
+
+bool looks_like_npy(std::span<const std::byte> bytes) {
+  return bytes.size() >= kMagic.size() &&
+         std::string_view(reinterpret_cast<const char*>(bytes.data()), kMagic.size()) == kMagic;
+}
+
+std::vector<TensorView> parse_npy(std::span<const std::byte> bytes) {
+  std::vector<TensorView> arrays;
+  do {
+    if (arrays.size() == kMaxTensors) bad_npy("it has more than " + std::to_string(kMaxTensors) + " arrays.");
+    arrays.push_back(take_array(bytes, arrays.empty() ? "array" : "array." + std::to_string(arrays.size())));
+  } while (!bytes.empty());
+  return arrays;
 }
 
 }  // namespace ecmv::datasets

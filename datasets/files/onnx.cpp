@@ -1,6 +1,9 @@
 // See onnx.h. Field numbers come from onnx.proto.
 #include "datasets/files/onnx.h"
 
+#include <algorithm>
+#include <charconv>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -14,10 +17,16 @@ constexpr size_t kMostOnnxDimensions = 16;
 constexpr int kDeepestGraph = 8;
 
 namespace model {
-enum : uint32_t { ir_version = 1, graph = 7, last = 26 };
+enum : uint32_t { ir_version = 1, graph = 7, functions = 25, last = 26 };
 }
 namespace graph {
 enum : uint32_t { node = 1, initializer = 5, sparse_initializer = 15 };
+}
+namespace function {
+enum : uint32_t { node = 7, attribute = 11 };
+}
+namespace entry {
+enum : uint32_t { key = 1, value = 2 };
 }
 namespace node {
 enum : uint32_t { output = 2, attribute = 5 };
@@ -90,21 +99,25 @@ OnnxType onnx_type(uint64_t data_type) {
                                         {"COMPLEX128", tensor::double_data},
                                         {"BF16", tensor::int32_data},
                                         {"F8_E4M3", tensor::int32_data},
-                                        {"FLOAT8E4M3FNUZ", tensor::int32_data},
+                                        {"F8_E4M3FNUZ", tensor::int32_data},
                                         {"F8_E5M2", tensor::int32_data},
-                                        {"FLOAT8E5M2FNUZ", tensor::int32_data},
+                                        {"F8_E5M2FNUZ", tensor::int32_data},
                                         {"UINT4", tensor::int32_data},
                                         {"INT4", tensor::int32_data},
-                                        {"FLOAT4E2M1", tensor::int32_data},
-                                        {"FLOAT8E8M0", tensor::int32_data},
+                                        {"F4", tensor::int32_data},
+                                        {"F8_E8M0", tensor::int32_data},
                                         {"UINT2", tensor::int32_data},
-                                        {"INT2", tensor::int32_data}};
+                                        {"INT2", tensor::int32_data},
+                                        {"F6_E2M3", tensor::int32_data},
+                                        {"F6_E3M2", tensor::int32_data}};
   return data_type < std::size(kTypes) ? kTypes[data_type] : OnnxType{"", 0};
 }
 
-// Whether a number consists of nothing but the low bits of the type's width.
+// Whether a number consists of nothing but the low bits of the type's width. Numbers of less than 8 bits come by bytes,
+// which some writers extend by the sign.
 bool holds(std::string_view dtype, uint64_t value) {
-  const int bits = dtype_bits(dtype);
+  const int bits = std::max(8, dtype_bits(dtype));
+  if (dtype_bits(dtype) < 8) return value >> bits == 0 || int64_t(value) >> (bits - 1) == -1;
   if (bits == 64 || dtype == "I32") return true;  // writers of negative int32 differ, their low bits do not
   if (dtype.starts_with("I")) {
     const int64_t number = int64_t(value);
@@ -112,6 +125,13 @@ bool holds(std::string_view dtype, uint64_t value) {
   }
   return value >> bits == 0;
 }
+
+// Where a tensor lies in another file; without a length it goes to the end.
+struct ExternalPlace {
+  std::string location;
+  uint64_t offset = 0;
+  std::optional<uint64_t> length = {};
+};
 
 class TensorReader {
  public:
@@ -124,13 +144,15 @@ class TensorReader {
     for_each_field(message, who(), [&](const ProtobufField& field) { take(field); });
   }
 
-  TensorView view() {
-    if (external_) bad_onnx(who() + " is stored in another file, which is not read; save the model as one file.");
+  // `other_file(tensor, place)` gives the bytes of a tensor that is stored elsewhere.
+  TensorView view(auto& other_file) {
     const OnnxType type = onnx_type(data_type_);
     if (type.dtype.empty())
       bad_onnx(who() + " has the type number " + std::to_string(data_type_) + ", which is unknown.");
     view_.dtype = type.dtype;
     const int64_t elements = tensor_elements(view_.name, view_.shape);
+    if (is_external_ && (raw_ || numbers_)) bad_onnx(who() + " is stored in another file, and here as well.");
+    if (is_external_) raw_ = other_file(who(), place_);
     if (dtype_bits(type.dtype) == 0) {  // known by name only
       view_.bytes = raw_ ? *raw_ : std::span<const std::byte>{};
       return std::move(view_);
@@ -139,10 +161,14 @@ class TensorReader {
       bad_onnx(who() + " of type " + view_.dtype + " has its numbers in a field of another type, or twice.");
     const bool plain = !numbers_ || type.numbers == tensor::float_data || type.numbers == tensor::double_data;
     view_.bytes = numbers_ ? *numbers_ : raw_ ? *raw_ : std::span<const std::byte>{};
-    if (plain)
+    // Elements of less than 8 bits fill the last byte up.
+    const int bits = dtype_bits(view_.dtype), of_byte = bits < 8 ? 8 / bits : 1;
+    if (bits == 6 || elements > INT64_MAX / 64)
       expect(int64_t(view_.bytes.size()) == tensor_bytes(view_.name, view_.dtype, view_.shape), elements);
+    else if (plain)
+      expect(int64_t(view_.bytes.size()) == (elements * bits + 7) / 8, elements);
     else
-      check_varints(elements);
+      check_varints((elements + of_byte - 1) / of_byte, elements);
     return std::move(view_);
   }
 
@@ -168,8 +194,8 @@ class TensorReader {
         numbers_ = field.run;
         numbers_field_ = field.number;
         break;
-      case tensor::external_data: external_ = true; break;
-      case tensor::data_location: external_ = external_ || field.value == 1; break;
+      case tensor::external_data: take_place(run_of(field, "the place of " + who())); break;
+      case tensor::data_location: is_external_ = is_external_ || field.value == 1; break;
       default: break;
     }
   }
@@ -190,7 +216,26 @@ class TensorReader {
     view_.shape.push_back(int64_t(value));
   }
 
-  void check_varints(int64_t elements) {
+  void take_place(std::span<const std::byte> message) {
+    is_external_ = true;
+    std::string key, value;
+    for_each_field(message, "the place of " + who(), [&](const ProtobufField& field) {
+      if (field.number == entry::key) key = text_of(field);
+      if (field.number == entry::value) value = text_of(field);
+    });
+    if (key == "location") place_.location = value;
+    if (key == "offset") place_.offset = number_of(value);
+    if (key == "length") place_.length = number_of(value);
+  }
+  uint64_t number_of(const std::string& text) const {
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size())
+      bad_onnx(who() + " has the place \"" + text + "\" in another file, which is no number.");
+    return value;
+  }
+
+  void check_varints(int64_t numbers, int64_t elements) {
     view_.layout = Layout::varints;
     int64_t count = 0;
     for (std::span<const std::byte> left = view_.bytes; !left.empty(); ++count) {
@@ -200,7 +245,7 @@ class TensorReader {
         bad_onnx(who() + " of type " + view_.dtype + " has the number " + std::to_string(int64_t(*value)) +
                  ", which that type does not hold.");
     }
-    expect(count == elements, elements);
+    expect(count == numbers, elements);
   }
 
   void expect(bool right, int64_t elements) const {
@@ -214,12 +259,56 @@ class TensorReader {
   uint64_t data_type_ = 0;
   std::optional<std::span<const std::byte>> raw_, numbers_;
   uint32_t numbers_field_ = 0;
-  bool external_ = false;
+  bool is_external_ = false;
+  ExternalPlace place_;
+};
+
+// The other files of a model, each opened once.
+class ExternalFiles {
+ public:
+  ExternalFiles(std::filesystem::path folder, std::vector<FileBytes>& files)
+      : folder_(folder.empty() ? "." : std::move(folder)), files_(files) {}
+
+  std::span<const std::byte> operator()(const std::string& who, const ExternalPlace& place) {
+    const std::span<const std::byte> bytes = bytes_of(who, place.location);
+    if (place.offset > bytes.size() || place.length.value_or(0) > bytes.size() - place.offset)
+      bad_onnx(who + " has its bytes beyond the end of \"" + place.location + "\".");
+    const auto from = bytes.subspan(size_t(place.offset));
+    return place.length ? from.first(size_t(*place.length)) : from;
+  }
+
+ private:
+  std::span<const std::byte> bytes_of(const std::string& who, const std::string& location) {
+    if (const auto known = known_.find(location); known != known_.end()) return known->second;
+    namespace fs = std::filesystem;
+    std::error_code error;
+    const fs::path home = fs::weakly_canonical(folder_, error), file = fs::weakly_canonical(folder_ / location, error);
+    const auto [end, other] = std::mismatch(home.begin(), home.end(), file.begin(), file.end());
+    if (error || location.empty() || location.find('\0') != location.npos || fs::path(location).is_absolute() ||
+        end != home.end() || other == file.end())
+      bad_onnx(who + " is stored in \"" + location + "\", which is no file of the model's folder.");
+    if (known_.size() == kMostFiles) bad_onnx("it is spread over more than " + std::to_string(kMostFiles) + " files.");
+    files_.emplace_back(file.string());
+    return known_[location] = files_.back().bytes();
+  }
+
+  static constexpr size_t kMostFiles = 1024;
+  std::filesystem::path folder_;
+  std::vector<FileBytes>& files_;
+  std::map<std::string, std::span<const std::byte>> known_;
 };
 
 class GraphReader {
  public:
+  explicit GraphReader(ExternalFiles& other_files) : other_files_(other_files) {}
   std::vector<TensorView> tensors;
+
+  void read_function(std::span<const std::byte> message) {
+    for_each_field(message, "a function", [&](const ProtobufField& field) {
+      if (field.number == function::node) read_node(run_of(field, "a node"), 0);
+      if (field.number == function::attribute) read_attribute(run_of(field, "an attribute"), "", 0);
+    });
+  }
 
   void read_graph(std::span<const std::byte> message, int depth) {
     if (depth > kDeepestGraph) bad_onnx("its graphs are nested too deeply.");
@@ -236,7 +325,7 @@ class GraphReader {
  private:
   void add(std::span<const std::byte> message, const std::string& name_if_none) {
     if (tensors.size() == kMaxTensors) bad_onnx("it has more than " + std::to_string(kMaxTensors) + " tensors.");
-    tensors.push_back(TensorReader(message, name_if_none).view());
+    tensors.push_back(TensorReader(message, name_if_none).view(other_files_));
   }
 
   // A constant has the name of its output.
@@ -244,15 +333,19 @@ class GraphReader {
     std::string output;
     for_each_field(message, "a node", [&](const ProtobufField& field) {
       if (field.number == node::output && output.empty()) output = text_of(field);
-      if (field.number != node::attribute) return;
-      for_each_field(run_of(field, "an attribute"), "an attribute", [&](const ProtobufField& part) {
-        if (part.number == attribute::tensor || part.number == attribute::tensors)
-          add(run_of(part, "a constant"), output);
-        else if (part.number == attribute::graph || part.number == attribute::graphs)
-          read_graph(run_of(part, "a graph"), depth + 1);
-      });
+      if (field.number == node::attribute) read_attribute(run_of(field, "an attribute"), output, depth);
     });
   }
+  void read_attribute(std::span<const std::byte> message, const std::string& output, int depth) {
+    for_each_field(message, "an attribute", [&](const ProtobufField& part) {
+      if (part.number == attribute::tensor || part.number == attribute::tensors)
+        add(run_of(part, "a constant"), output);
+      else if (part.number == attribute::graph || part.number == attribute::graphs)
+        read_graph(run_of(part, "a graph"), depth + 1);
+    });
+  }
+
+  ExternalFiles& other_files_;
 };
 
 }  // namespace
@@ -268,10 +361,13 @@ bool looks_like_onnx(std::span<const std::byte> bytes) {
   return !reader.malformed() && has_version && has_graph;
 }
 
-std::vector<TensorView> parse_onnx(std::span<const std::byte> bytes) {
-  GraphReader reader;
+std::vector<TensorView> parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& folder,
+                                   std::vector<FileBytes>& files) {
+  ExternalFiles other_files(folder, files);
+  GraphReader reader(other_files);
   for_each_field(bytes, "the model", [&](const ProtobufField& field) {
     if (field.number == model::graph) reader.read_graph(run_of(field, "the graph"), 0);
+    if (field.number == model::functions) reader.read_function(run_of(field, "a function"));
   });
   return std::move(reader.tensors);
 }

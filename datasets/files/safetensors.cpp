@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "datasets/files/zero_bytes.h"
 #include "datasets/source.h"
 
 namespace ecmv::datasets {
@@ -33,7 +34,7 @@ uint64_t header_length(std::span<const std::byte> bytes) {
 }
 
 // The deepest nesting of objects and lists. Functions that recurse into them are never reached beyond it.
-constexpr int kDeepest = 3;
+constexpr int kDeepest = 100;
 
 void expect_shallow(std::string_view text) {
   int depth = 0;
@@ -58,6 +59,8 @@ void check_entry(const Entry& entry) {
   const std::string& name = entry.tensor.name;
   const std::string who = "the tensor " + json(name).dump();
   if (entry.begin > entry.end) bad_safetensors("the data_offsets of " + who + " end before they begin.");
+  tensor_elements(name, entry.tensor.shape);        // throws for sizes that overflow
+  if (dtype_bits(entry.tensor.dtype) == 0) return;  // a type of newer writers: as many bytes as it says
   const int64_t size = tensor_bytes(name, entry.tensor.dtype, entry.tensor.shape);
   if (entry.end - entry.begin != size) {
     bad_safetensors(who + " of dtype " + entry.tensor.dtype + " and shape " + shape_text(entry.tensor.shape) +
@@ -73,10 +76,11 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   std::map<std::string, std::string> metadata;
 
   bool start_object(size_t) override {
-    if (++depth_ == 1) return true;
+    if (++depth_ == 1 || is_ignored()) return true;
     if (depth_ > 2) misplaced(depth_ - 1, json::object());
     in_metadata_ = key_ == kMetadataKey;
     fields_ = 0;
+    field_ = kNone;
     if (in_metadata_) return true;
     if (entries.size() >= kMaxTensors)
       bad_safetensors("the header names more than " + std::to_string(kMaxTensors) + " tensors.");
@@ -85,6 +89,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   }
   bool end_object() override {
     if (--depth_ != 1 || in_metadata_) return true;
+    field_ = kNone;
     for (int i = 0; i < 3; ++i)
       if ((fields_ >> i & 1) == 0) bad_safetensors(who() + " has no " + kFields[i] + ".");
     check_entry(entries.back());
@@ -103,14 +108,17 @@ class HeaderReader final : public nlohmann::json_sax<json> {
       if (metadata.contains(key)) twice(key);
       return true;
     }
+    if (depth_ > 2) return true;  // inside of a field that is ignored
     field_ = static_cast<int>(std::find(std::begin(kFields), std::end(kFields), key) - std::begin(kFields));
-    if (field_ == 3) bad_safetensors(who() + " has the unknown field " + json(key).dump() + ".");
+    if (field_ == kIgnored) return true;
     if ((fields_ >> field_ & 1) != 0) twice(key);
     fields_ |= 1 << field_;
     return true;
   }
   bool start_array(size_t) override {
-    if (++depth_ == 3 && !in_metadata_ && field_ != kDtype) {
+    ++depth_;
+    if (is_ignored()) return true;
+    if (depth_ == 3 && !in_metadata_ && field_ != kDtype) {
       numbers_ = 0;
       return true;
     }
@@ -122,6 +130,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
     return true;
   }
   bool string(string_t& text) override {
+    if (is_ignored()) return true;
     if (depth_ == 2 && in_metadata_) {
       metadata[key_] = text;
       return true;
@@ -131,6 +140,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
     return true;
   }
   bool number_unsigned(number_unsigned_t value) override {
+    if (is_ignored()) return true;
     if (depth_ != 3 || value > uint64_t(INT64_MAX)) misplaced(depth_, value);
     Entry& entry = entries.back();
     if (field_ == kShape)
@@ -140,10 +150,15 @@ class HeaderReader final : public nlohmann::json_sax<json> {
     ++numbers_;
     return true;
   }
-  bool number_integer(number_integer_t value) override { misplaced(depth_, value); }
-  bool number_float(number_float_t value, const string_t& text) override { misplaced(depth_, value, text); }
-  bool boolean(bool value) override { misplaced(depth_, value); }
-  bool null() override { misplaced(depth_, nullptr); }
+  bool number_integer(number_integer_t value) override { return is_ignored() || (misplaced(depth_, value), true); }
+  bool number_float(number_float_t value, const string_t& text) override {
+    return is_ignored() || (misplaced(depth_, value, text), true);
+  }
+  bool boolean(bool value) override { return is_ignored() || (misplaced(depth_, value), true); }
+  bool null() override {
+    if (is_ignored() || (depth_ == 1 && key_ == kMetadataKey)) return true;
+    misplaced(depth_, nullptr);
+  }
   bool binary(binary_t&) override { misplaced(depth_, nullptr); }
   bool parse_error(size_t, const std::string&, const json::exception& error) override {
     bad_safetensors(std::string("the header is not correct JSON (") + error.what() + ").");
@@ -151,7 +166,10 @@ class HeaderReader final : public nlohmann::json_sax<json> {
 
  private:
   static constexpr const char* kFields[] = {"dtype", "shape", "data_offsets"};
-  enum { kDtype, kShape, kOffsets };
+  enum { kDtype, kShape, kOffsets, kIgnored, kNone };
+
+  // Other fields of a tensor, and all that they contain, are left to whoever wrote them.
+  bool is_ignored() const { return field_ == kIgnored && depth_ >= 2 && !in_metadata_; }
 
   // The entry that is being read.
   std::string who() const { return "the tensor " + json(entries.back().tensor.name).dump(); }
@@ -173,7 +191,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
                     (text.empty() ? value.dump() : text) + ", which is not an integer from 0 to 2^63 - 1.");
   }
 
-  int depth_ = 0, field_ = 3, fields_ = 0, numbers_ = 0;
+  int depth_ = 0, field_ = kNone, fields_ = 0, numbers_ = 0;
   bool in_metadata_ = false, has_metadata_ = false;
   std::string key_;
 };
@@ -219,6 +237,7 @@ Safetensors parse_safetensors(std::span<const std::byte> bytes) {
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
   if (text.empty() || text.front() != '{') bad_safetensors("the header does not begin with '{'.");
+  expect_no_zero_bytes(text, bad_safetensors);
   expect_shallow(text);
   HeaderReader header;
   json::sax_parse(text, &header);

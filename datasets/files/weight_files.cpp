@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "datasets/files/npy.h"
 #include "datasets/files/onnx.h"
 #include "datasets/files/safetensors.h"
+#include "datasets/layers/quantised_weights.h"
 #include "datasets/source.h"
 
 namespace ecmv::datasets {
@@ -30,7 +32,7 @@ std::string unread_container(std::span<const std::byte> bytes) {
   return "";
 }
 
-std::vector<TensorView> parse_matvans(std::span<const std::byte> bytes, WeightFiles& weights) {
+std::vector<TensorView> parse_matvans(std::span<const std::byte> bytes, const std::string&, WeightFiles& weights) {
   const auto kept = std::make_shared<const MatvansFile>(parse_matvans_uncompressed(bytes));
   weights.kept = kept;
   const MatvansFile& file = *kept;
@@ -48,18 +50,23 @@ using Bytes = std::span<const std::byte>;
 struct FileFormat {
   std::string_view name;
   bool (*recognises)(Bytes, std::string_view path);
-  std::vector<TensorView> (*parse)(Bytes, WeightFiles&);
+  std::vector<TensorView> (*parse)(Bytes, const std::string& path, WeightFiles&);
 };
+
+std::vector<TensorView> parse_part(Bytes bytes, const std::string& path, WeightFiles& weights);
+
+constexpr size_t kDigits = 5;  // of a part's number
 
 constexpr FileFormat kFormats[] = {
     {"npy", [](Bytes bytes, std::string_view) { return looks_like_npy(bytes); },
-     [](Bytes bytes, WeightFiles&) { return std::vector{parse_npy(bytes, "array")}; }},
-    {"gguf", [](Bytes bytes, std::string_view) { return looks_like_gguf(bytes); },
-     [](Bytes bytes, WeightFiles&) { return parse_gguf(bytes); }},
+     [](Bytes bytes, const std::string&, WeightFiles&) { return parse_npy(bytes); }},
+    {"gguf", [](Bytes bytes, std::string_view) { return looks_like_gguf(bytes); }, parse_part},
     {"safetensors", [](Bytes bytes, std::string_view) { return looks_like_safetensors(bytes); },
-     [](Bytes bytes, WeightFiles&) { return parse_safetensors(bytes).tensors; }},
+     [](Bytes bytes, const std::string&, WeightFiles&) { return parse_safetensors(bytes).tensors; }},
     {"onnx", [](Bytes bytes, std::string_view path) { return path.ends_with(".onnx") || looks_like_onnx(bytes); },
-     [](Bytes bytes, WeightFiles&) { return parse_onnx(bytes); }},
+     [](Bytes bytes, const std::string& path, WeightFiles& weights) {
+       return parse_onnx(bytes, std::filesystem::path(path).parent_path(), weights.files);
+     }},
     {"matvans", [](Bytes, std::string_view) { return true; }, parse_matvans},
 };
 
@@ -69,24 +76,47 @@ const FileFormat& format_of(Bytes bytes, std::string_view path, std::string_view
   throw std::logic_error("There is no file format '" + std::string(wanted) + "'.");
 }
 
-// The tensors of one more file: all, or the ones named (sorted); each named tensor must be there.
-void add_file(const std::string& path, const std::vector<std::string>& names, std::string_view wanted,
-              WeightFiles& weights) {
+std::string count_text(size_t count, const char* what, const std::string& first) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s") + (count == 1 ? ", " : ", such as ") + "\"" +
+         first + "\"";
+}
+
+// Which file an index names for each tensor.
+using Index = std::map<std::string_view, std::string_view>;
+
+// Leaves out the tensors that the index has in another file. Those that it has nowhere stay, with a remark.
+void keep_own(const Index& index, const std::string& shard, std::vector<TensorView>& tensors, WeightFiles& weights) {
+  std::vector<std::string> elsewhere, nowhere;
+  std::erase_if(tensors, [&](const TensorView& tensor) {
+    const auto named = index.find(tensor.name);
+    if (named == index.end()) nowhere.push_back(tensor.name);
+    if (named == index.end() || named->second == shard) return false;
+    elsewhere.push_back(tensor.name);
+    return true;
+  });
+  if (!elsewhere.empty())
+    weights.remarks.push_back("Left out of " + shard + ": " + count_text(elsewhere.size(), "tensor", elsewhere[0]) +
+                              ", for which the index names another file.");
+  if (!nowhere.empty())
+    weights.remarks.push_back("The index does not name " + count_text(nowhere.size(), "tensor", nowhere[0]) + ", of " +
+                              shard + ": read all the same.");
+}
+
+// The tensors of one more file. Those that an index names there (sorted) must be in it.
+void add_file(const std::string& path, const std::vector<std::string>& names, const Index& index,
+              std::string_view wanted, WeightFiles& weights) {
   FileBytes file(path);
   const FileFormat& format = format_of(file.bytes(), path, wanted);
   std::vector<TensorView> tensors;
   try {
-    tensors = format.parse(file.bytes(), weights);
-    size_t found = 0;
-    const auto unnamed = [&](const TensorView& tensor) {
-      const bool named = std::binary_search(names.begin(), names.end(), tensor.name);
-      found += named;
-      return !named;
+    tensors = format.parse(file.bytes(), path, weights);
+    const auto is_named = [&](const TensorView& tensor) {
+      return std::binary_search(names.begin(), names.end(), tensor.name);
     };
-    if (!names.empty()) std::erase_if(tensors, unnamed);
-    if (found < names.size())
+    if (const auto found = size_t(std::ranges::count_if(tensors, is_named)); found < names.size())
       throw DatasetError("it lacks " + std::to_string(names.size() - found) + " of the " +
                          std::to_string(names.size()) + " tensors that the index names there.");
+    if (!names.empty()) keep_own(index, std::filesystem::path(path).filename().string(), tensors, weights);
   } catch (const DatasetError& error) {
     if (!wanted.empty() || format.name != "matvans")
       throw DatasetError("In the file \"" + path + "\": " + error.what());
@@ -102,17 +132,84 @@ void add_file(const std::string& path, const std::vector<std::string>& names, st
                          std::make_move_iterator(tensors.end()));
 }
 
+// The place of "-of-" in "model-00002-of-00003.gguf"; npos in other names.
+size_t place_of_parts(const std::string& name) {
+  const size_t of = name.rfind("-of-");
+  return of != name.npos && of > kDigits && name[of - kDigits - 1] == '-' ? of : name.npos;
+}
+
+// Such a name with another number; others as they are.
+std::string part_name(std::string name, uint64_t part) {
+  const size_t of = place_of_parts(name);
+  const std::string number = std::to_string(part + 1);
+  if (of == name.npos || number.size() > kDigits) return name;
+  return name.replace(of - kDigits, kDigits, std::string(kDigits - number.size(), '0') + number);
+}
+
+// A file of GGUF, and how many files the model has.
+std::vector<TensorView> parse_part(Bytes bytes, const std::string& path, WeightFiles& weights) {
+  GgufSplit split;
+  std::vector<TensorView> tensors = parse_gguf(bytes, &split);
+  if (split.parts > 1 && weights.parts.parts <= 1) weights.parts = {path, split.part, split.parts};
+  return tensors;
+}
+
+// All parts of a model, as far as they lie beside the one that was named.
+WeightFiles read_parts(const WeightFiles::Parts& own) {
+  constexpr uint64_t kMostParts = 1024;
+  const std::filesystem::path path = own.path;
+  WeightFiles weights;
+  std::vector<std::string> missing;
+  std::error_code error;
+  const uint64_t parts = std::min(own.parts, kMostParts);
+  for (uint64_t part = 0; part < parts; ++part) {
+    const auto other = part == own.part ? path : path.parent_path() / part_name(path.filename().string(), part);
+    if (part != own.part && (other == path || !std::filesystem::exists(other, error)))
+      missing.push_back(other == path ? "number " + std::to_string(part + 1) : other.filename().string());
+    else
+      add_file(other.string(), {}, {}, "gguf", weights);
+  }
+  if (!missing.empty() || own.parts > parts)
+    weights.remarks.push_back("The model has " + std::to_string(own.parts) + " files, and " +
+                              std::to_string(own.parts - weights.files.size()) + " of them, such as \"" +
+                              (missing.empty() ? "the last" : missing[0]) +
+                              "\", are missing: totals are those of a part.");
+  return weights;
+}
+
+WeightFiles read_folder(const std::filesystem::path& path) {
+  WeightFiles weights;
+  const auto shards = model_shards(path);
+  Index index;
+  for (const auto& [shard, names] : shards)
+    for (const std::string& name : names) index.emplace(name, shard);
+  for (const auto& [shard, names] : shards) add_file((path / shard).string(), names, index, "safetensors", weights);
+  if (const std::vector<std::string> others = unnamed_files(path, shards); !others.empty())
+    weights.remarks.push_back("The folder has " + count_text(others.size(), "other file", others[0]) +
+                              ", of weights that are no part of its model as it is described: not read.");
+  return weights;
+}
+
 }  // namespace
 
 WeightFiles open_weights(const std::string& path, std::string_view wanted) {
   WeightFiles weights;
   std::error_code error;
-  if (!wanted.empty() || !std::filesystem::is_directory(path, error)) {
-    add_file(path, {}, wanted, weights);
-    return weights;
+  if (wanted.empty() && std::filesystem::is_directory(path, error)) {
+    weights = read_folder(path);
+  } else {
+    add_file(path, {}, {}, wanted, weights);
+    if (const WeightFiles::Parts named = weights.parts; named.parts > 1) weights = read_parts(named);
+    if (weights.format == "safetensors" && place_of_parts(std::filesystem::path(path).filename().string()) != path.npos)
+      weights.remarks.emplace_back(
+          "By its name this is one of several files of a model, and totals are those of a part: the folder gives all.");
   }
-  for (const auto& [shard, names] : model_shards(path))
-    add_file((std::filesystem::path(path) / shard).string(), names, "safetensors", weights);
+  find_quantised_weights(weights.tensors);
+  for (TensorView& tensor : weights.tensors) {
+    tensor.name = printable(tensor.name);
+    tensor.dtype = printable(tensor.dtype);
+  }
+  for (std::string& remark : weights.remarks) remark = printable(remark);
   return weights;
 }
 

@@ -7,13 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "datasets/layers/quantised_weights.h"
+
 namespace ecmv::datasets {
 namespace {
 
 using Kind = LayerKind;
 
-constexpr std::string_view kKindNames[] = {"q",       "k",    "v",         "qkv",     "o",    "gate", "up",
-                                           "gate_up", "down", "embedding", "lm_head", "norm", "bias", "other"};
+constexpr std::string_view kKindNames[] = {"q",    "k",         "v",       "qkv",  "o",    "gate",  "up",   "gate_up",
+                                           "down", "embedding", "lm_head", "norm", "bias", "scale", "other"};
 
 constexpr std::pair<std::string_view, LayerKind> kKindOfPart[] = {{"q_proj", Kind::q},
                                                                   {"attn_q", Kind::q},
@@ -126,11 +128,13 @@ LayerKind layer_kind(const std::string& name) {
                        [&](const std::string& part) { return ((part.find(words) != part.npos) || ...); });
   };
   if (any_part("norm")) return Kind::norm;
+  if (is_scale_word(parts.back())) return Kind::scale;
   if (parts.back().starts_with("bias") || parts.back().ends_with("_bias")) return Kind::bias;
   if (name == "output.weight") return Kind::lm_head;  // of GGUF and of Llama's own checkpoints
   const bool in_attention = any_part("attn", "attention");
   for (size_t i = parts.size(); i-- > 0;) {
-    const std::string& part = parts[i];
+    std::string_view part = parts[i];
+    if (constexpr std::string_view kBlocks = "_blocks"; part.ends_with(kBlocks)) part.remove_suffix(kBlocks.size());
     // Words that have one meaning in attention and another elsewhere.
     if (part == "wo") return any_part("mlp", "ffn", "feed", "dense") ? Kind::down : Kind::o;
     if (part == "c_proj") return in_attention ? Kind::o : Kind::down;
@@ -141,6 +145,24 @@ LayerKind layer_kind(const std::string& name) {
     if (known != std::end(kKindOfPart)) return known->second;
   }
   return Kind::other;
+}
+
+bool is_of_encoder(const std::string& name) {
+  constexpr std::string_view kWords[] = {"vision",    "visual",    "vit",       "image", "audio",
+                                         "projector", "speech",    "resampler", "video", "mm",
+                                         "vqgan",     "connector", "sam",       "clip",  "siglip"};
+  const std::vector<std::string> parts = parts_of(name);
+  if (parts.size() > 1 && (parts[0] == "v" || parts[0] == "a") && parts[1] == "blk") return true;  // of GGUF
+  return std::ranges::any_of(parts, [&](const std::string& part) {
+    return std::ranges::any_of(kWords, [&](std::string_view word) {
+      // A word, or one of the words that lines join: "vision_tower", "multi_modal_projector".
+      for (size_t at = part.find(word); at != part.npos; at = part.find(word, at + 1)) {
+        const size_t end = at + word.size();
+        if ((at == 0 || part[at - 1] == '_') && (end == part.size() || part[end] == '_')) return true;
+      }
+      return false;
+    });
+  });
 }
 
 int64_t layer_block(const std::string& name) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "datasets/files/zero_bytes.h"
 #include "datasets/source.h"
 
 namespace ecmv::datasets {
@@ -29,6 +30,7 @@ constexpr size_t kMaxConfigBytes = 1 << 20;
 nlohmann::json config_tree(std::string_view text) {
   constexpr int kDeepest = 20;
   if (text.size() > kMaxConfigBytes) bad_config("it has " + std::to_string(text.size()) + " bytes.");
+  expect_no_zero_bytes(text, bad_config);
   bool too_deep = false;
   const auto watch = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
     too_deep = too_deep || depth > kDeepest;
@@ -42,6 +44,14 @@ nlohmann::json config_tree(std::string_view text) {
   } catch (const nlohmann::json::exception& error) {
     bad_config(std::string("it is not correct JSON (") + error.what() + ").");
   }
+}
+
+// Models that also read images or sound have the language model's sizes in an object of their own.
+const nlohmann::json& language_config(const nlohmann::json& config) {
+  for (const char* key : {"text_config", "llm_config", "language_config", "thinker_config"})
+    if (const auto found = config.find(key); found != config.end() && found->is_object())
+      return language_config(*found);
+  return config;
 }
 
 int64_t model_size(const nlohmann::json& config, const char* key, std::optional<int64_t> otherwise = {}) {
@@ -60,7 +70,7 @@ int64_t model_size(const nlohmann::json& config, const char* key, std::optional<
 std::span<const NamedModelShape> named_model_shapes() { return kNamedModels; }
 
 ModelShape parse_model_config(std::string_view text) {
-  const nlohmann::json config = config_tree(text);
+  const nlohmann::json whole = config_tree(text), &config = language_config(whole);
   ModelShape model;
   model.hidden = model_size(config, "hidden_size");
   model.intermediate = model_size(config, "intermediate_size");
@@ -86,9 +96,11 @@ ModelShape parse_model_config(std::string_view text) {
 }
 
 bool ties_embeddings(std::string_view text) {
-  const nlohmann::json config = config_tree(text);
-  const auto found = config.find("tie_word_embeddings");
-  return found == config.end() || !found->is_boolean() || found->get<bool>();  // true where nothing is said
+  const nlohmann::json whole = config_tree(text);
+  for (const nlohmann::json* config : {&language_config(whole), &whole})
+    if (const auto found = config->find("tie_word_embeddings"); found != config->end() && found->is_boolean())
+      return found->get<bool>();
+  return true;  // where nothing is said
 }
 
 std::vector<LinearLayer> linear_layers(const ModelShape& model, int64_t blocks) {

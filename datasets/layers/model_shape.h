@@ -34,12 +34,12 @@ struct NamedModelShape {
 };
 std::span<const NamedModelShape> named_model_shapes();
 
-// Reads the text of a config.json. Throws DatasetError for bad JSON, and for sizes that are missing, are no positive
-// integers or do not fit a model.
+// Reads the text of a config.json; of a nested one the language model's part. Throws DatasetError for bad JSON, and for
+// sizes that are missing, are no positive integers or do not fit a model.
 ModelShape parse_model_config(std::string_view text);
 
-// Whether a config.json lets the embedding's matrix serve as a missing lm_head: yes, unless it says otherwise. Throws
-// DatasetError for bad JSON.
+// Whether a config.json lets the embedding's matrix serve as a missing lm_head: yes, unless it says otherwise, first
+// for the language model by itself. Throws DatasetError for bad JSON.
 bool ties_embeddings(std::string_view text);
 
 }  // namespace ecmv::datasets

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "datasets/layers/unpack.h"
@@ -11,8 +12,20 @@
 namespace ecmv::datasets {
 namespace {
 
+// Floats of 8 bits are numbers of bf16, too.
+bool is_rounded(ElementType type) {
+  using enum ElementType;
+  return type == f32 || type == f16 || type == f64 || type == f8_e4m3 || type == f8_e5m2;
+}
+
+// The type of the tensor's matrices after kRoundTo.
+std::optional<ElementType> prepared_type(const TensorView& tensor, const Parameters& parameters) {
+  const auto type = matrix_type(tensor.dtype);
+  return type && is_rounded(*type) && parameters.text("type") == "bf16" ? ElementType::bf16 : type;
+}
+
 Matrix rounded_to_bf16(const Matrix& matrix) {
-  if (matrix.type != ElementType::f32 && matrix.type != ElementType::f16 && matrix.type != ElementType::f64)
+  if (!is_rounded(matrix.type))
     throw DatasetError("The matrix \"" + matrix.name + "\" has elements of type " +
                        std::string(element_type_name(matrix.type)) + ", which are not rounded to bf16.");
   Matrix out = matrix;
@@ -30,10 +43,15 @@ Matrix rounded_to_bf16(const Matrix& matrix) {
   return out;
 }
 
-// The scales and minimums of the blocks in the first rows.
-Scales first_rows(Scales scales, int64_t rows) {
-  const auto bytes_of = [&](int64_t count) { return count * scales.groups * int64_t{sizeof(uint16_t)}; };
-  if (rows >= scales.rows) return scales;
+// The scales and minimums of the first rows. Of what is not applied, as large a part as of the rows.
+Scales first_rows(Scales scales, int64_t rows, int64_t all_rows) {
+  if (rows >= all_rows) return scales;
+  if (scales.empty()) {
+    scales.stored.resize(size_t(int64_t(scales.stored.size()) * rows / all_rows));
+    return scales;
+  }
+  const int64_t width = scales.type == ScaleType::f16 ? 2 : 1;
+  const auto bytes_of = [&](int64_t count) { return count * scales.groups * width; };
   std::vector<std::byte> stored;
   for (int part = 0; part < (scales.has_minimums ? 2 : 1); ++part) {
     const auto first = scales.stored.begin() + part * bytes_of(scales.rows);
@@ -62,11 +80,39 @@ Matrix prepared(Matrix matrix, const Parameters& parameters) {
   return matrix;
 }
 
-void check_tensor(const TensorView& tensor, SourceFacts& facts) {
+bool has_wanted_elements(const TensorView& tensor, const Parameters& parameters) {
+  const std::string& wanted = parameters.text("elements");
+  const auto type = prepared_type(tensor, parameters);
+  return wanted.empty() || (type && element_type_name(*type) == wanted);
+}
+
+void remark_on(const char* what, const std::vector<const TensorView*>& tensors, const char* end,
+               std::vector<std::string>& remarks) {
+  if (tensors.empty()) return;
+  int64_t bytes = 0;
+  for (const TensorView* tensor : tensors) bytes += stored_bytes(*tensor);
+  remarks.push_back(std::string(what) + ": " + std::to_string(tensors.size()) +
+                    (tensors.size() == 1 ? " tensor, " : " tensors, ") + std::to_string(bytes) + " bytes, such as \"" +
+                    tensors.front()->name + "\" of " + tensors.front()->dtype + end + ".");
+}
+
+std::string remark_on_beside(int64_t bytes) {
+  return "Scales and zero points that the file has in tensors of their own, " + std::to_string(bytes) +
+         " bytes, count in every size; products here do not apply them.";
+}
+
+void check_tensor(const TensorView& tensor, const Parameters& parameters, SourceFacts& facts) {
   if (!why_no_matrices(tensor, Elements::any).empty()) to_matrices(tensor);  // throws
-  facts.bytes += tensor_bytes(tensor.name, unpacked_dtype(tensor.dtype), tensor.shape);
-  if (const BlockFormat* format = find_block_format(tensor.dtype); format != nullptr)
-    facts.group_cols = facts.group_cols == 0 ? format->elements : std::min(facts.group_cols, format->elements);
+  const int64_t bytes = tensor_bytes(tensor.name, unpacked_dtype(tensor.dtype), tensor.shape);
+  facts.bytes += bytes;
+  for (const std::span<const std::byte> one : tensor.beside) facts.bytes_beside += int64_t(one.size());
+  const int64_t group = scale_cols(tensor);
+  if (group > 0) facts.group_cols = facts.group_cols == 0 ? group : std::min(facts.group_cols, group);
+  const ElementType type = *prepared_type(tensor, parameters);
+  auto known = std::ranges::find(facts.types, type, &SourceFacts::OfType::type);
+  if (known == facts.types.end())
+    known = facts.types.insert(known, {type, matrices_of(tensor.name, tensor.shape).shape.cols, 0});
+  known->bytes += bytes;
 }
 
 void append_prepared(const TensorView& tensor, const Parameters& parameters, Dataset& dataset) {
@@ -74,9 +120,11 @@ void append_prepared(const TensorView& tensor, const Parameters& parameters, Dat
   std::vector<Scales> scales = scales_of_matrices(tensor);
   if (!scales.empty()) dataset.scales.resize(dataset.layers.size());
   for (Scales& one : scales) {
-    const int64_t rows = parameters.has("rows") ? parameters.integer("rows") : one.rows;
-    dataset.scales.push_back(first_rows(std::move(one), rows));
+    const int64_t all_rows = matrices.front().shape.rows;
+    const int64_t rows = parameters.has("rows") ? parameters.integer("rows") : all_rows;
+    dataset.scales.push_back(first_rows(std::move(one), rows, all_rows));
   }
+  if (tensor.dtype == "U8") dataset.unsigned_layers += int64_t(matrices.size());
   for (Matrix& matrix : matrices) dataset.layers.push_back(prepared(std::move(matrix), parameters));
   if (!dataset.scales.empty()) dataset.scales.resize(dataset.layers.size());
   expect_few_matrices(dataset.layers.size());

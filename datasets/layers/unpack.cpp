@@ -1,9 +1,9 @@
-// See unpack.h. The constants of block formats come from ggml.
+// See unpack.h.
 #include "datasets/layers/unpack.h"
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
+#include <optional>
 #include <string>
 
 #include "datasets/source.h"
@@ -11,48 +11,56 @@
 namespace ecmv::datasets {
 namespace {
 
-constexpr int64_t kF16Bytes = 2;
-
-constexpr BlockFormat kBlockFormats[] = {
-    {.name = "Q8_0", .bytes = 34, .bits = 8},
-    {.name = "Q4_0", .bytes = 18, .bits = 4, .zero = 8},
-    {.name = "Q4_1", .bytes = 20, .bits = 4, .has_minimum = true},
-    {.name = "Q5_0", .bytes = 22},
-    {.name = "Q5_1", .bytes = 24},
-    {.name = "Q8_1", .bytes = 36},
-    {.name = "Q2_K", .elements = 256, .bytes = 84},
-    {.name = "Q3_K", .elements = 256, .bytes = 110},
-    {.name = "Q4_K", .elements = 256, .bytes = 144},
-    {.name = "Q5_K", .elements = 256, .bytes = 176},
-    {.name = "Q6_K", .elements = 256, .bytes = 210},
-    {.name = "Q8_K", .elements = 256, .bytes = 292},
-    {.name = "IQ2_XXS", .elements = 256, .bytes = 66},
-    {.name = "IQ2_XS", .elements = 256, .bytes = 74},
-    {.name = "IQ3_XXS", .elements = 256, .bytes = 98},
-    {.name = "IQ1_S", .elements = 256, .bytes = 50},
-    {.name = "IQ4_NL", .bytes = 18},
-    {.name = "IQ3_S", .elements = 256, .bytes = 110},
-    {.name = "IQ2_S", .elements = 256, .bytes = 82},
-    {.name = "IQ4_XS", .elements = 256, .bytes = 136},
-    {.name = "IQ1_M", .elements = 256, .bytes = 56},
-    {.name = "TQ1_0", .elements = 256, .bytes = 54},
-    {.name = "TQ2_0", .elements = 256, .bytes = 66},
-    {.name = "MXFP4", .bytes = 17},
-};
-
-int64_t scales_of_a_block(const BlockFormat& format) { return kF16Bytes * (format.has_minimum ? 2 : 1); }
-
-// Element j of 4 bits is the low half of byte j, element 16 + j the high half.
-void unpack_block(const BlockFormat& format, const std::byte* block, std::byte* elements) {
-  const std::byte* const numbers = block + scales_of_a_block(format);
+// Code j of 4 bits is the low half of byte j of its run, code n / 2 + j the high half.
+void unpack_block(const BlockFormat& format, const std::byte* block, std::byte* elements, bool codes) {
+  const std::byte* const numbers = block + format.bytes_of_scales();
   if (format.bits == 8) {
     std::memcpy(elements, numbers, size_t(format.elements));
     return;
   }
-  const size_t half = size_t(format.elements) / 2;
-  for (size_t j = 0; j < half; ++j) {
-    elements[j] = std::byte(int(numbers[j] & std::byte{15}) - format.zero);
-    elements[half + j] = std::byte(int(numbers[j] >> 4) - format.zero);
+  const auto element = [&](std::byte code) {
+    return std::byte(codes && format.code == Code::e2m1
+                         ? int(code)
+                         : element_of_code(format.code, format.bits, int(code)) - format.zero);
+  };
+  const int64_t half = format.scale_cols / 2;
+  for (int64_t j = 0; j < format.elements / 2; ++j) {
+    std::byte* const first = elements + j / half * format.scale_cols + j % half;
+    first[0] = element(numbers[j] & std::byte{15});
+    first[half] = element(numbers[j] >> 4);
+  }
+}
+
+uint32_t word_at(const TensorView& tensor, int64_t word) {
+  uint32_t bits;
+  std::memcpy(&bits, &tensor.bytes[size_t(word) * sizeof(bits)], sizeof(bits));
+  return bits;
+}
+
+// The code of output `o` for input `i`, of a tensor [outputs, inputs].
+int gptq_code(const TensorView& tensor, int bits, int64_t o, int64_t i) {
+  const int64_t outputs = tensor.shape[0], first = i * bits / 32, shift = i * bits % 32;
+  uint64_t words = word_at(tensor, first * outputs + o);
+  if (shift + bits > 32) words |= uint64_t{word_at(tensor, (first + 1) * outputs + o)} << 32;
+  return int(words >> shift & ((1u << bits) - 1));
+}
+int awq_code(const TensorView& tensor, int64_t o, int64_t i) {
+  constexpr int kPlaces[] = {0, 4, 1, 5, 2, 6, 3, 7};  // of eight outputs in a word
+  return int(word_at(tensor, i * (tensor.shape[0] / 8) + o / 8) >> (4 * kPlaces[o % 8]) & 15);
+}
+
+void unpack_codes(const TensorView& tensor, const PackedType& type, std::vector<std::byte>& room, bool codes) {
+  using Order = PackedType::Order;
+  const int mask = (1 << type.bits) - 1, of_byte = 8 / type.bits;
+  const auto code_at = [&](int64_t at) {
+    if (type.order == Order::gptq) return gptq_code(tensor, type.bits, at / tensor.shape[1], at % tensor.shape[1]);
+    if (type.order == Order::awq) return awq_code(tensor, at / tensor.shape[1], at % tensor.shape[1]);
+    const int place = type.order == Order::high_first ? of_byte - 1 - int(at % of_byte) : int(at % of_byte);
+    return int(tensor.bytes[size_t(at / of_byte)]) >> (place * type.bits) & mask;
+  };
+  for (size_t at = 0; at < room.size(); ++at) {
+    const int code = code_at(int64_t(at));
+    room[at] = std::byte(codes ? code : element_of_code(type.code, type.bits, code));
   }
 }
 
@@ -92,94 +100,142 @@ void unpack_varints(const TensorView& tensor, size_t width, std::vector<std::byt
   }
 }
 
-const BlockFormat& unpacked_format(const TensorView& tensor) {
+constexpr int64_t kColsOfE8m0 = 32;  // of F4, as the MX formats have it
+
+// How the scales of a tensor lie: those of F4 stand in a run of their own, where the file has some.
+struct ScaleLayout {
+  ScaleType type = ScaleType::f16;
+  int64_t cols = 0, width = 0, of_block = 0;  // columns of a scale, its bytes, scales of a block
+  int64_t block_bytes = 0;
+  std::span<const std::byte> bytes;
+  float factor = 1;
+  bool has_minimums = false;
+};
+std::optional<ScaleLayout> scale_layout(const TensorView& tensor) {
   const BlockFormat* const format = find_block_format(tensor.dtype);
-  if (format == nullptr || format->bits == 0)
-    throw DatasetError("The tensor \"" + tensor.name + "\" of type " + tensor.dtype + " has no scales that are read.");
-  return *format;
+  if (format != nullptr && format->bits > 0)
+    return ScaleLayout{format->scale, format->scale_cols, format->scale_width(), format->scales(),
+                       format->bytes, tensor.bytes,       format->factor(),      format->has_minimum};
+  if (tensor.scales.empty()) return std::nullopt;
+  return ScaleLayout{ScaleType::e8m0, kColsOfE8m0, 1, 1, 1, tensor.scales, 0.5f, false};
 }
 
-// The f16 that lies `offset` bytes after the beginning of every block.
-TensorView f16_of_blocks(const TensorView& tensor, const BlockFormat& format, size_t offset,
-                         std::vector<std::byte>& room) {
-  TensorView view{tensor.name, "F16", tensor.shape, {}};
-  view.shape.back() /= format.elements;
-  const size_t blocks = tensor.bytes.size() / size_t(format.bytes);
-  room.resize(blocks * kF16Bytes);
+// The scales, or whatever else lies `offset` bytes after the beginning of every block.
+TensorView of_blocks(const TensorView& tensor, const ScaleLayout& layout, int64_t offset,
+                     std::vector<std::byte>& room) {
+  const char* const dtype = layout.type == ScaleType::f16    ? "F16"
+                            : layout.type == ScaleType::e4m3 ? "F8_E4M3"
+                                                             : "F8_E8M0";
+  TensorView view{tensor.name, dtype, tensor.shape, {}};
+  view.shape.back() /= layout.cols;
+  const size_t blocks = layout.bytes.size() / size_t(layout.block_bytes), each = size_t(layout.width * layout.of_block);
+  room.resize(blocks * each);
   for (size_t i = 0; i < blocks; ++i)
-    std::memcpy(&room[i * kF16Bytes], &tensor.bytes[i * size_t(format.bytes) + offset], kF16Bytes);
+    std::memcpy(&room[i * each], &layout.bytes[i * size_t(layout.block_bytes) + size_t(offset)], each);
   view.bytes = room;
   return view;
 }
 
-void expect_finite(const TensorView& tensor, std::span<const std::byte> numbers) {
+ScaleLayout expected_scales(const TensorView& tensor) {
+  const auto layout = scale_layout(tensor);
+  if (!layout)
+    throw DatasetError("The tensor \"" + tensor.name + "\" of type " + tensor.dtype + " has no scales that are read.");
+  return *layout;
+}
+
+// Powers of two so large that numbers would leave float32's range count as infinite.
+void expect_finite(const TensorView& tensor, std::span<const std::byte> numbers, ScaleType type) {
   constexpr uint16_t kExponent = 0x7C00;
-  for (size_t at = 0; at < numbers.size(); at += kF16Bytes) {
-    uint16_t bits;
-    std::memcpy(&bits, &numbers[at], sizeof(bits));
-    if ((bits & kExponent) == kExponent)
+  constexpr std::byte kMostOfE8m0{250}, kNan{127};
+  const size_t width = type == ScaleType::f16 ? 2 : 1;
+  for (size_t at = 0; at < numbers.size(); at += width) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, &numbers[at], width);
+    if (type == ScaleType::f16    ? (bits & kExponent) == kExponent
+        : type == ScaleType::e8m0 ? numbers[at] > kMostOfE8m0
+                                  : (numbers[at] & kNan) == kNan)
       throw DatasetError("The tensor \"" + tensor.name + "\" has a block whose scale or minimum is no finite number.");
   }
 }
 
-}  // namespace
-
-const BlockFormat* find_block_format(std::string_view dtype) {
-  const auto found = std::find_if(std::begin(kBlockFormats), std::end(kBlockFormats),
-                                  [&](const BlockFormat& format) { return format.name == dtype; });
-  return found == std::end(kBlockFormats) ? nullptr : found;
+// For each matrix its part of what stands beside the tensor.
+std::vector<Scales> scales_beside(const TensorView& tensor) {
+  if (tensor.beside.empty()) return {};
+  std::vector<Scales> found(size_t(matrices_of(tensor.name, tensor.shape).matrices));
+  for (size_t i = 0; i < found.size(); ++i)
+    for (const std::span<const std::byte> all : tensor.beside) {
+      const size_t each = all.size() / found.size();
+      const auto own = i + 1 == found.size() ? all.subspan(i * each) : all.subspan(i * each, each);
+      found[i].stored.insert(found[i].stored.end(), own.begin(), own.end());
+    }
+  return found;
 }
+
+}  // namespace
 
 std::string_view unpacked_dtype(std::string_view dtype) {
   const BlockFormat* const format = find_block_format(dtype);
-  return format != nullptr && format->bits > 0 ? "I8" : dtype;
+  return (format != nullptr && format->bits > 0) || find_packed_type(dtype) != nullptr ? "I8" : dtype;
 }
 
-TensorView unpack(const TensorView& tensor, std::vector<std::byte>& room) {
+TensorView unpack(const TensorView& tensor, std::vector<std::byte>& room, bool codes) {
   const BlockFormat* const format = find_block_format(tensor.dtype);
-  if (tensor.bytes.empty() || (format == nullptr ? tensor.layout == Layout::rows : format->bits == 0)) return tensor;
+  const PackedType* const packed = find_packed_type(tensor.dtype);
+  const bool is_plain = format == nullptr ? packed == nullptr && tensor.layout == Layout::rows : format->bits == 0;
+  if (tensor.bytes.empty() || is_plain) return tensor;
   TensorView view{tensor.name, std::string(unpacked_dtype(tensor.dtype)), tensor.shape, {}};
   room.resize(size_t(tensor_bytes(view.name, view.dtype, view.shape)));
   const size_t width = size_t(dtype_bits(view.dtype)) / 8;
-  if (format != nullptr)
+  if (format != nullptr) {
     for (size_t i = 0; i < tensor.bytes.size() / size_t(format->bytes); ++i)
-      unpack_block(*format, &tensor.bytes[i * size_t(format->bytes)], &room[i * size_t(format->elements)]);
-  else if (tensor.layout == Layout::columns)
+      unpack_block(*format, &tensor.bytes[i * size_t(format->bytes)], &room[i * size_t(format->elements)], codes);
+  } else if (packed != nullptr) {
+    TensorView dense = tensor;
+    std::vector<std::byte> bytes;
+    if (tensor.layout == Layout::varints) {  // each holds a byte of codes
+      bytes.resize((room.size() * size_t(packed->bits) + 7) / 8);
+      unpack_varints(tensor, 1, bytes);
+      dense.bytes = bytes;
+    }
+    unpack_codes(dense, *packed, room, codes);
+  } else if (tensor.layout == Layout::columns) {
     unpack_columns(tensor, width, room);
-  else
+  } else {
     unpack_varints(tensor, width, room);
+  }
   view.bytes = room;
   return view;
 }
 
 TensorView block_scales(const TensorView& tensor, std::vector<std::byte>& room) {
-  return f16_of_blocks(tensor, unpacked_format(tensor), 0, room);
+  return of_blocks(tensor, expected_scales(tensor), 0, room);
 }
 
 TensorView block_minimums(const TensorView& tensor, std::vector<std::byte>& room) {
-  const BlockFormat& format = unpacked_format(tensor);
-  if (!format.has_minimum)
+  const ScaleLayout layout = expected_scales(tensor);
+  if (!layout.has_minimums)
     throw DatasetError("The tensor \"" + tensor.name + "\" of type " + tensor.dtype + " has no minimums.");
-  return f16_of_blocks(tensor, format, kF16Bytes, room);
+  return of_blocks(tensor, layout, layout.width, room);
 }
 
 std::vector<Scales> scales_of_matrices(const TensorView& tensor) {
-  const BlockFormat* const format = find_block_format(tensor.dtype);
-  if (format == nullptr || format->bits == 0) return {};
+  const auto layout = scale_layout(tensor);
+  if (!layout) return scales_beside(tensor);
   std::vector<std::byte> rooms[2];
   std::vector<std::span<const std::byte>> parts = {block_scales(tensor, rooms[0]).bytes};
-  if (format->has_minimum) parts.push_back(block_minimums(tensor, rooms[1]).bytes);
-  for (const std::span<const std::byte> part : parts) expect_finite(tensor, part);
-  const auto [matrices, shape, is_stack] = matrices_of(tensor.shape);
+  if (layout->has_minimums) parts.push_back(block_minimums(tensor, rooms[1]).bytes);
+  for (const std::span<const std::byte> part : parts) expect_finite(tensor, part, layout->type);
+  const auto [matrices, shape, is_stack] = matrices_of(tensor.name, tensor.shape);
   std::vector<Scales> found(static_cast<size_t>(matrices));
   for (size_t i = 0; i < found.size(); ++i) {
     Scales& scales = found[i];
-    scales.type = ScaleType::f16;
+    scales.type = layout->type;
     scales.rows = shape.rows;
-    scales.groups = shape.cols / format->elements;
-    scales.group_cols = format->elements;
-    scales.has_minimums = format->has_minimum;
-    const size_t bytes = size_t(scales.rows * scales.groups * kF16Bytes);
+    scales.groups = shape.cols / layout->cols;
+    scales.group_cols = layout->cols;
+    scales.factor = layout->factor;
+    scales.has_minimums = layout->has_minimums;
+    const size_t bytes = size_t(scales.rows * scales.groups * layout->width);
     for (const std::span<const std::byte> part : parts) {
       const auto own = part.subspan(i * bytes, bytes);
       scales.stored.insert(scales.stored.end(), own.begin(), own.end());
@@ -188,10 +244,27 @@ std::vector<Scales> scales_of_matrices(const TensorView& tensor) {
   return found;
 }
 
+int64_t scale_cols(const TensorView& tensor) {
+  const auto layout = scale_layout(tensor);
+  return layout ? layout->cols : 0;
+}
+
+int64_t stored_bytes(const TensorView& tensor) {
+  const int bits = dtype_bits(tensor.dtype);
+  if (tensor.layout != Layout::varints || bits == 0) return int64_t(tensor.bytes.size());
+  return (tensor_elements(tensor.name, tensor.shape) * bits + 7) / 8;
+}
+
 int64_t scale_bytes(const TensorView& tensor) {
   const BlockFormat* const format = find_block_format(tensor.dtype);
   if (format == nullptr || format->bits == 0) return 0;
-  return int64_t(tensor.bytes.size()) / format->bytes * scales_of_a_block(*format);
+  return int64_t(tensor.bytes.size()) / format->bytes * format->bytes_of_scales();
+}
+
+int64_t bytes_beside(const TensorView& tensor) {
+  auto bytes = int64_t(tensor.scales.size());
+  for (const std::span<const std::byte> one : tensor.beside) bytes += int64_t(one.size());
+  return bytes;
 }
 
 }  // namespace ecmv::datasets

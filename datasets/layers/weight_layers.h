@@ -20,18 +20,20 @@ struct WeightLayer {
 struct WeightLayers {
   std::string source, parameter;  // that gives them, and the parameter that names the weights: "model", "weights"
   bool drawn = false;             // of a shape alone
-  std::vector<WeightLayer> layers;
+  std::vector<WeightLayer> layers = {};
+  std::vector<std::string> remarks = {};  // about what is left out or missing
+  int64_t bytes_beside = 0;               // of scales and zero points in tensors of their own
 };
 
 // The layers as source `model` gives them if the path (or the name of a shape) is a model, else as source `weights`
 // does. Throws DatasetError.
 WeightLayers weight_layers(const std::string& path);
 
-// The same for each source by itself. Throws DatasetError if it gives no layers.
-std::vector<WeightLayer> model_layers(const std::string& model, bool& drawn);
-std::vector<WeightLayer> file_layers(const std::string& path);
+// The same for each source by itself, with `drawn` and `remarks` in `facts`. Throws DatasetError if it gives no layers.
+std::vector<WeightLayer> model_layers(const std::string& model, WeightLayers& facts);
+std::vector<WeightLayer> file_layers(const std::string& path, WeightLayers& facts);
 
 // The matrices of a tensor of two or more dimensions.
-void append_layers(const TensorView& tensor, std::vector<WeightLayer>& layers);
+void append_layers(const TensorView& tensor, std::vector<WeightLayer>& layers, WeightLayers& facts);
 
 }  // namespace ecmv::datasets

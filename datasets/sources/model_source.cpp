@@ -10,6 +10,7 @@
 #include "datasets/layers/joined_layers.h"
 #include "datasets/layers/model_shape.h"
 #include "datasets/layers/prepare.h"
+#include "datasets/layers/unpack.h"
 #include "datasets/layers/weight_layers.h"
 #include "datasets/sources/llm_like.h"
 #include "datasets/sources/synthetic.h"
@@ -34,6 +35,7 @@ constexpr ParameterInfo kModelParameters[] = {
      .min = 0,
      .max = 1,
      .is_integer = true},
+    kElements,
     kRows,
     kRoundTo};
 
@@ -103,46 +105,92 @@ std::optional<ModelShape> shape_of(const std::string& model) {
   return of_config(config, parse_model_config);
 }
 
-// GGUF files leave lm_head out if it is the embedding; a folder's config.json states it.
+// GGUF files leave lm_head out if it is the embedding; a config.json in the folder states it.
 bool is_tied(const WeightFiles& files, const std::string& model) {
-  const std::filesystem::path config = std::filesystem::path(model) / "config.json";
+  namespace fs = std::filesystem;
   std::error_code error;
-  return files.format == "gguf" || (std::filesystem::exists(config, error) && of_config(config, ties_embeddings));
+  const fs::path config =
+      (fs::is_directory(model, error) ? fs::path(model) : fs::path(model).parent_path()) / "config.json";
+  return files.format == "gguf" || (fs::exists(config, error) && of_config(config, ties_embeddings));
 }
 
+struct Step {
+  std::vector<const TensorView*> tensors = {};
+  std::vector<std::string> remarks = {};
+};
+
 // Layers of blocks in the order of LayerKind (the order of a step), then lm_head, or the embedding in its place.
-std::vector<const TensorView*> step_of(const WeightFiles& files, int64_t blocks, bool tied) {
-  std::vector<std::tuple<bool, int64_t, LayerKind, size_t>> order;
-  std::optional<size_t> head, embedding;
-  for (size_t i = 0; i < files.tensors.size(); ++i) {
-    const TensorView& tensor = files.tensors[i];
+Step step_of(const WeightFiles& files, int64_t blocks, bool tied) {
+  using Layer = std::tuple<bool, int64_t, LayerKind, const TensorView*>;
+  std::vector<Layer> layers, of_encoders;
+  std::vector<const TensorView*> encoders, others;
+  const TensorView *head = nullptr, *embedding = nullptr;
+  for (const TensorView& tensor : files.tensors) {
     const LayerKind kind = layer_kind(tensor.name);
-    if (tensor.shape.size() < 2) continue;
-    if (kind == LayerKind::lm_head) head = i;
-    if (kind == LayerKind::embedding && !embedding) embedding = i;
+    if (tensor.shape.size() < 2 || tensor.is_beside || kind == LayerKind::scale) continue;
     const int64_t block = layer_block(tensor.name);
-    if (kind > LayerKind::down || block < 0 || (blocks > 0 && block >= blocks)) continue;
-    order.emplace_back(false, block, kind, i);
+    const bool encoder = is_of_encoder(tensor.name);
+    if (kind <= LayerKind::down && block >= 0) {
+      if (blocks == 0 || block < blocks) (encoder ? of_encoders : layers).emplace_back(false, block, kind, &tensor);
+      if (encoder) encoders.push_back(&tensor);
+    } else if (encoder) {
+      encoders.push_back(&tensor);
+    } else if (kind == LayerKind::lm_head) {
+      head = &tensor;
+    } else if (kind == LayerKind::embedding) {
+      if (embedding == nullptr) embedding = &tensor;
+    } else if (kind != LayerKind::norm && kind != LayerKind::bias) {
+      others.push_back(&tensor);
+    }
   }
-  if (order.empty())
+  Step step;
+  step.remarks = files.remarks;
+  if (layers.empty())
+    layers = std::move(of_encoders);  // a model of images alone
+  else
+    remark_on("Left out of the step, of encoders of images and the like", encoders, "", step.remarks);
+  if (layers.empty())
     throw DatasetError("None of the " + std::to_string(files.tensors.size()) +
                        " tensors is known by its name as a linear layer of a block.");
-  if (!head && tied) head = embedding;
-  if (head) order.emplace_back(true, 0, LayerKind::lm_head, *head);
-  std::sort(order.begin(), order.end());
-  std::vector<const TensorView*> tensors;
-  for (const auto& layer : order) tensors.push_back(&files.tensors[std::get<size_t>(layer)]);
-  return tensors;
+  remark_on("Left out of the step, no layers by their names", others, "", step.remarks);
+  if (head == nullptr && tied) head = embedding;
+  if (head != nullptr) layers.emplace_back(true, 0, LayerKind::lm_head, head);
+  std::sort(layers.begin(), layers.end());
+  for (const Layer& layer : layers) step.tensors.push_back(std::get<const TensorView*>(layer));
+  return step;
 }
 
 // Calls use(tensor) for each layer of existing weights.
-void for_each_tensor(const std::string& model, int64_t blocks, const auto& use) {
+void for_each_tensor(const std::string& model, int64_t blocks, std::vector<std::string>& remarks, const auto& use) {
   const WeightFiles files = open_weights(model);
   try {
-    for (const TensorView* tensor : step_of(files, blocks, is_tied(files, model))) use(*tensor);
+    const Step step = step_of(files, blocks, is_tied(files, model));
+    remarks = step.remarks;
+    for (const TensorView* tensor : step.tensors) use(*tensor);
   } catch (const DatasetError& error) {
     throw DatasetError("In the model \"" + model + "\": " + error.what());
   }
+}
+
+// The same for the layers that can be read and are wanted. Others are told of.
+void for_each_read_tensor(const Parameters& parameters, std::vector<std::string>& remarks, const auto& use) {
+  std::vector<TensorView> unread;
+  bool any = false;
+  for_each_tensor(parameters.text("model"), blocks_of(parameters), remarks, [&](const TensorView& tensor) {
+    if (!why_no_matrices(tensor, Elements::any).empty()) {
+      unread.push_back(tensor);
+    } else if (has_wanted_elements(tensor, parameters)) {
+      use(tensor);
+      any = true;
+    }
+  });
+  std::vector<const TensorView*> views;
+  for (const TensorView& tensor : unread) views.push_back(&tensor);
+  remark_on("Left out of the step, of types that are not read", views, "", remarks);
+  if (any) return;
+  throw DatasetError(
+      "No layer of the model \"" + parameters.text("model") + "\" has elements of " +
+      (unread.empty() ? "type \"" + parameters.text("elements") + "\"." : "a type that is read. " + remarks.back()));
 }
 
 SourceFacts check_model(const SourceRequest& request) {
@@ -155,8 +203,13 @@ SourceFacts check_model(const SourceRequest& request) {
       facts.bytes += 2 * first_rows(layer.shape, parameters).elements();
     return facts;
   }
-  for_each_tensor(model, blocks_of(parameters), [&](const TensorView& tensor) { check_tensor(tensor, facts); });
-  if (is_joined(parameters) && facts.group_cols > 0) throw DatasetError(kScalesAreNotJoined);
+  bool has_scales = false;
+  for_each_read_tensor(parameters, facts.remarks, [&](const TensorView& tensor) {
+    check_tensor(tensor, parameters, facts);
+    has_scales = has_scales || scale_cols(tensor) > 0 || !tensor.beside.empty();
+  });
+  if (facts.bytes_beside > 0) facts.remarks.push_back(remark_on_beside(facts.bytes_beside));
+  if (is_joined(parameters) && has_scales) throw DatasetError(kScalesAreNotJoined);
   return facts;
 }
 
@@ -172,8 +225,9 @@ Dataset load_model(const SourceRequest& request) {
       dataset.layers.push_back(prepared(std::move(matrix), parameters));
     }
   } else {
-    for_each_tensor(model, blocks_of(parameters),
-                    [&](const TensorView& tensor) { append_prepared(tensor, parameters, dataset); });
+    std::vector<std::string> remarks;
+    for_each_read_tensor(parameters, remarks,
+                         [&](const TensorView& tensor) { append_prepared(tensor, parameters, dataset); });
   }
   if (is_joined(parameters)) join_layers(dataset);
   dataset.initial_vector = draw_initial_vector(request.seed, dataset.layers.front().shape.cols);
@@ -182,15 +236,15 @@ Dataset load_model(const SourceRequest& request) {
 
 }  // namespace
 
-std::vector<WeightLayer> model_layers(const std::string& model, bool& drawn) {
+std::vector<WeightLayer> model_layers(const std::string& model, WeightLayers& facts) {
   std::vector<WeightLayer> layers;
   const std::optional<ModelShape> shape = shape_of(model);
-  drawn = shape.has_value();
+  facts.drawn = shape.has_value();
   if (shape)
     for (const LinearLayer& layer : linear_layers(*shape, 0))
       layers.push_back({layer.name, layer.kind, layer.shape, "BF16", 2 * layer.shape.elements()});
   else
-    for_each_tensor(model, 0, [&](const TensorView& tensor) { append_layers(tensor, layers); });
+    for_each_tensor(model, 0, facts.remarks, [&](const TensorView& tensor) { append_layers(tensor, layers, facts); });
   return layers;
 }
 

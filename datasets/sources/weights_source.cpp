@@ -1,7 +1,7 @@
 // Source `weights`: the matrices of a file or folder of any format that is read; `safetensors` and `npy` take that one
-// format. Without a pattern it takes every int8 matrix, or, if there are none, every float matrix; a file with neither
-// is an error that says what there is. A tensor that the pattern names may have any element type, but must be a matrix,
-// so that nothing requested is skipped silently. Nor is a matrix of blocks that are not unpacked.
+// format. Without a pattern it takes every int8 matrix, or, if there are few or none, every float matrix, and says what
+// it leaves; a file with neither is an error that says what there is. A tensor that the pattern names may have any
+// element type, but must be a matrix, so that nothing requested is skipped silently.
 #include "datasets/files/weight_files.h"
 #include "datasets/layers/pattern.h"
 #include "datasets/layers/prepare.h"
@@ -22,9 +22,9 @@ constexpr ParameterInfo kTensors{
 constexpr ParameterInfo kFileOrFolder{
     .name = "file", .help = "path of the file or folder", .is_text = true, .required = true};
 
-constexpr ParameterInfo kWeightsParameters[] = {kFileOrFolder, kTensors, kRows, kRoundTo};
-constexpr ParameterInfo kSafetensorsParameters[] = {kFile, kTensors, kRows, kRoundTo};
-constexpr ParameterInfo kNpyParameters[] = {kFile, kRows, kRoundTo};
+constexpr ParameterInfo kWeightsParameters[] = {kFileOrFolder, kTensors, kElements, kRows, kRoundTo};
+constexpr ParameterInfo kSafetensorsParameters[] = {kFile, kTensors, kElements, kRows, kRoundTo};
+constexpr ParameterInfo kNpyParameters[] = {kFile, kElements, kRows, kRoundTo};
 
 template <const DataSource& source>
 Dataset load(const SourceRequest& request);
@@ -53,30 +53,44 @@ namespace {
 // The library's matcher recurses once a character; longer names are not what anybody calls a weight.
 constexpr size_t kMaxMatchedName = 1024;
 
-bool is_matrix_of_unread_blocks(const TensorView& tensor) {
-  const BlockFormat* const blocks = find_block_format(tensor.dtype);
-  return blocks != nullptr && blocks->bits == 0 && tensor.shape.size() >= 2;
+int64_t elements_of(const std::vector<TensorView>& all, Elements elements) {
+  int64_t count = 0;
+  for (const TensorView& tensor : all)
+    if (!tensor.is_beside && why_no_matrices(tensor, elements).empty())
+      count += tensor_elements(tensor.name, tensor.shape);
+  return count;
+}
+
+// The type that is taken where nothing is said. A table of bytes in a model of floats is not what the file is about.
+Elements usual_elements(const std::vector<TensorView>& all) {
+  constexpr int64_t kAtLeastOneIn = 16;
+  const int64_t bytes = elements_of(all, Elements::int8);
+  return bytes > 0 && bytes >= elements_of(all, Elements::floats) / kAtLeastOneIn ? Elements::int8 : Elements::floats;
 }
 
 // The requested tensors; not all of them need to be matrices.
-std::vector<const TensorView*> select_tensors(const std::vector<TensorView>& all, const std::string& pattern) {
-  std::vector<const TensorView*> tensors;
+std::vector<const TensorView*> select_tensors(const std::vector<TensorView>& all, const Parameters& parameters,
+                                              std::vector<std::string>& remarks) {
+  std::vector<const TensorView*> tensors, others;
+  const std::string& pattern = parameters.text("tensors");
   const Pattern wanted(pattern);
-  Elements elements = Elements::floats;
-  for (const TensorView& tensor : all)
-    if (why_no_matrices(tensor, Elements::int8).empty()) elements = Elements::int8;
+  const Elements elements = parameters.text("elements").empty() ? usual_elements(all) : Elements::any;
   for (const TensorView& tensor : all) {
-    if (pattern.empty() && is_matrix_of_unread_blocks(tensor))
-      throw DatasetError("The tensor \"" + tensor.name + "\" has elements of type " + tensor.dtype +
-                         ", which are not read; the parameter \"tensors\" can choose others.");
-    if (pattern.empty() && !why_no_matrices(tensor, elements).empty()) continue;
+    if (pattern.empty() && (tensor.is_beside || !why_no_matrices(tensor, elements).empty())) {
+      if (!tensor.is_beside && tensor.shape.size() > 1 && !tensor.bytes.empty()) others.push_back(&tensor);
+      continue;
+    }
     if (tensor.name.size() > kMaxMatchedName || !wanted.found_in(tensor.name)) continue;
-    tensors.push_back(&tensor);
+    if (has_wanted_elements(tensor, parameters)) tensors.push_back(&tensor);
   }
+  if (!tensors.empty() && parameters.text("elements").empty())
+    remark_on("A run leaves out other types", others, "; the parameter \"tensors\" can ask for them", remarks);
   if (!tensors.empty()) return tensors;
+  if (const std::string& type = parameters.text("elements"); !type.empty())
+    throw DatasetError("No matrix that was asked for has elements of type \"" + type + "\".");
   if (!pattern.empty()) throw DatasetError("No tensor's name matches \"" + pattern + "\".");
   if (all.empty()) throw DatasetError("The file holds no tensors.");
-  const TensorView& first = all.front();
+  const TensorView& first = others.empty() ? all.front() : *others.front();
   std::string reason = why_no_matrices(first, Elements::any);
   if (reason.empty()) reason = why_no_matrices(first, Elements::floats) + "; the parameter \"tensors\" can ask for it";
   throw DatasetError("None of the " + std::to_string(all.size()) +
@@ -86,13 +100,14 @@ std::vector<const TensorView*> select_tensors(const std::vector<TensorView>& all
 
 // Calls use(the tensors that the request means) while the files are open.
 template <const DataSource& source>
-void with_tensors(const SourceRequest& request, const auto& use) {
+void with_tensors(const SourceRequest& request, std::vector<std::string>& remarks, const auto& use) {
   const Parameters parameters(source, request);
   const std::string& path = parameters.text("file");
   expect_known_type(parameters, source.id);
   const WeightFiles files = open_weights(path, source.id == "weights" ? "" : source.id);
+  remarks = files.remarks;
   try {
-    use(select_tensors(files.tensors, parameters.text("tensors")), parameters);
+    use(select_tensors(files.tensors, parameters, remarks), parameters);
   } catch (const PatternError& error) {
     throw DatasetError("The parameter \"tensors\" of the source " + std::string(source.id) + ", \"" +
                        parameters.text("tensors") + "\", is not a regular expression (" + error.what() + ").");
@@ -104,31 +119,36 @@ void with_tensors(const SourceRequest& request, const auto& use) {
 template <const DataSource& source>
 SourceFacts check(const SourceRequest& request) {
   SourceFacts facts;
-  with_tensors<source>(request, [&](const std::vector<const TensorView*>& tensors, const Parameters&) {
-    for (const TensorView* tensor : tensors) check_tensor(*tensor, facts);
-  });
+  with_tensors<source>(request, facts.remarks,
+                       [&](const std::vector<const TensorView*>& tensors, const Parameters& parameters) {
+                         for (const TensorView* tensor : tensors) check_tensor(*tensor, parameters, facts);
+                       });
+  if (facts.bytes_beside > 0) facts.remarks.push_back(remark_on_beside(facts.bytes_beside));
   return facts;
 }
 
 template <const DataSource& source>
 Dataset load(const SourceRequest& request) {
   Dataset dataset;
-  with_tensors<source>(request, [&](const std::vector<const TensorView*>& tensors, const Parameters& parameters) {
-    for (const TensorView* tensor : tensors) append_prepared(*tensor, parameters, dataset);
-  });
+  std::vector<std::string> remarks;
+  with_tensors<source>(request, remarks,
+                       [&](const std::vector<const TensorView*>& tensors, const Parameters& parameters) {
+                         for (const TensorView* tensor : tensors) append_prepared(*tensor, parameters, dataset);
+                       });
   dataset.initial_vector = draw_initial_vector(request.seed, dataset.layers.front().shape.cols);
   return dataset;
 }
 
 }  // namespace
 
-std::vector<WeightLayer> file_layers(const std::string& path) {
+std::vector<WeightLayer> file_layers(const std::string& path, WeightLayers& facts) {
   std::vector<WeightLayer> layers;
   SourceRequest request;
   request.texts = {{"file", path}};
-  with_tensors<kWeightsSource>(request, [&](const std::vector<const TensorView*>& tensors, const Parameters&) {
-    for (const TensorView* tensor : tensors) append_layers(*tensor, layers);
-  });
+  with_tensors<kWeightsSource>(request, facts.remarks,
+                               [&](const std::vector<const TensorView*>& tensors, const Parameters&) {
+                                 for (const TensorView* tensor : tensors) append_layers(*tensor, layers, facts);
+                               });
   return layers;
 }
 

@@ -2,7 +2,6 @@
 #include "experiments/advise/weight_sample.h"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 
 #include "backends/backend.h"
@@ -72,11 +71,10 @@ std::vector<std::string> quick_codecs(const std::string& backend) {
 }  // namespace
 
 std::string measured_type(const std::string& dtype) {
-  if (datasets::find_block_format(dtype) != nullptr) return "";
+  if (datasets::find_block_format(dtype) != nullptr || datasets::find_packed_type(dtype) != nullptr) return "";
   if (dtype == "F32" || dtype == "F16" || dtype == "F64") return "bf16";
-  std::string type = dtype;
-  std::ranges::transform(type, type.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return type;
+  const auto type = datasets::matrix_type(dtype);
+  return type ? std::string(datasets::element_type_name(*type)) : "";
 }
 
 Experiment sample_experiment(const SampleRequest& request, const datasets::WeightLayers& weights) {
@@ -89,6 +87,7 @@ Experiment sample_experiment(const SampleRequest& request, const datasets::Weigh
   if (rows < kMostRows) options.parameters.push_back("rows=" + std::to_string(rows));
   if (measured_type(weights.layers.front().dtype) == "bf16" && weights.layers.front().dtype != "BF16")
     options.parameters.emplace_back("type=bf16");
+  if (!request.elements.empty()) options.parameters.push_back("elements=" + request.elements);
   if (!request.quantisers.empty()) {
     options.quantisers = {"none"};
     options.quantisers.insert(options.quantisers.end(), request.quantisers.begin(), request.quantisers.end());

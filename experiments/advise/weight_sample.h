@@ -14,6 +14,7 @@ struct SampleRequest {
   std::string backend = "best";
   std::string device = {}, threads = {};  // "": the first, all
   std::string batch = "1";
+  std::string elements = {};                 // "": weights of all types
   std::string activations = {};              // the tokens' type: f32, bf16; "": f32
   std::vector<std::string> codecs = {};      // as --codec; empty: those with kernels built for speed
   std::vector<std::string> quantisers = {};  // as --quantise, besides the unquantised weights
@@ -24,7 +25,7 @@ struct SampleRequest {
 // rows. Floats of more than 16 bits are rounded to bf16. Throws ConfigError.
 Experiment sample_experiment(const SampleRequest& request, const datasets::WeightLayers& weights);
 
-// The type of the measured elements: "bf16", "i8"; "" for blocks.
+// The type of the measured elements: "bf16", "i8"; "" for blocks, packed codes and types that are not read.
 std::string measured_type(const std::string& dtype);
 
 }  // namespace ecmv::experiments

@@ -155,7 +155,7 @@ Advice advice_of_file(const std::string& path) {
 // Remarks about the weights, before any about codes.
 std::vector<std::string> remarks_on(const datasets::WeightLayers& weights, const std::string& dtype,
                                     const std::string& type) {
-  std::vector<std::string> remarks;
+  std::vector<std::string> remarks = weights.remarks;
   if (weights.drawn)
     remarks.emplace_back(
         "Only shapes were given: sizes come from random weights with the entropy of typical bf16 weights.");
@@ -166,8 +166,23 @@ std::vector<std::string> remarks_on(const datasets::WeightLayers& weights, const
   return remarks;
 }
 
+// Takes out the layers of which nothing is measured, because most weights have another type. Returns their bytes.
+double leave_out_others(datasets::WeightLayers& weights, const std::string& type) {
+  double bytes = 0;
+  const auto is_other = [&](const datasets::WeightLayer& layer) {
+    const bool other = measured_type(layer.dtype) != type;
+    if (other) bytes += static_cast<double>(layer.stored_bytes);
+    return other;
+  };
+  if (const size_t count = std::erase_if(weights.layers, is_other); count > 0)
+    weights.remarks.push_back(fmt::format("What follows leaves out {} layer{} of other types, {}.", count,
+                                          count == 1 ? "" : "s", decimal_bytes(bytes)));
+  return bytes;
+}
+
 int advise(const AdviseOptions& options, const std::string& path, const CommandLine& line) {
-  const datasets::WeightLayers weights = datasets::weight_layers(path);
+  datasets::WeightLayers weights = datasets::weight_layers(path);
+  const size_t layers = weights.layers.size();
   double elements = 0, stored_bytes = 0;
   for (const datasets::WeightLayer& layer : weights.layers) {
     elements += static_cast<double>(layer.shape.elements());
@@ -176,6 +191,7 @@ int advise(const AdviseOptions& options, const std::string& path, const CommandL
   const std::vector<std::string> types = types_of(weights);
   const std::string& dtype = types.front();
   const std::string type = measured_type(dtype);
+  const double left_out = type.empty() ? 0 : leave_out_others(weights, type);
   Advice found;
   std::vector<Outlook> rows;
   double memory_bytes = 0;
@@ -187,6 +203,7 @@ int advise(const AdviseOptions& options, const std::string& path, const CommandL
     if (options.records.empty()) {
       AdviseOptions now = options;
       now.sample.path = path;
+      if (left_out > 0) now.sample.elements = type;
       now.sample.batch = std::to_string(options.batch);
       records = measure(now, weights, line);
       if (interrupted()) {
@@ -200,10 +217,10 @@ int advise(const AdviseOptions& options, const std::string& path, const CommandL
   }
   const int code = rows.empty() && !type.empty() ? kNothingRan : kFine;
   const std::vector<std::string> remarks = remarks_on(weights, dtype, type);
-  const reports::Table table = table_of(rows, stored_bytes, memory_bytes);
+  const reports::Table table = table_of(rows, stored_bytes - left_out, memory_bytes);
   if (options.json) {
     nlohmann::ordered_json json = {{"path", path},
-                                   {"layers", weights.layers.size()},
+                                   {"layers", layers},
                                    {"elements", elements},
                                    {"types", types},
                                    {"stored_bytes", stored_bytes},
@@ -220,9 +237,8 @@ int advise(const AdviseOptions& options, const std::string& path, const CommandL
     for (const std::string& text : wrapped(sentence, terminal_columns())) std::cout << text << "\n";
   };
   const std::string count = reports::si_text(elements);
-  print(fmt::format("{}: {} layer{}, {} weights, {}, {}", path, weights.layers.size(),
-                    weights.layers.size() == 1 ? "" : "s", count, fmt::join(types, " and "),
-                    decimal_bytes(stored_bytes)));
+  print(fmt::format("{}: {} layer{}, {} weights, {}, {}", path, layers, layers == 1 ? "" : "s", count,
+                    fmt::join(types, " and "), decimal_bytes(stored_bytes)));
   for (const std::string& remark : remarks) print(remark);
   std::cout << "\n";
   if (!rows.empty()) {

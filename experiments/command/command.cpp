@@ -20,6 +20,7 @@
 #include "codecs/loaded/library.h"
 #include "codecs/registry.h"
 #include "datasets/source.h"
+#include "experiments/output/printable_stream.h"
 #include "experiments/run/measure.h"
 #include "reports/record.h"
 
@@ -257,6 +258,7 @@ static void occupy_standard_files() {
 int run_command_line(int argc, char** argv) {
   occupy_standard_files();
   signal(SIGXFSZ, SIG_IGN);  // exceeding the file size limit then fails the write, with its sentence
+  const PrintableStream out(std::cout), err(std::cerr);
   const int code = parse_and_act(argc, argv);
   std::cout.flush();
   if (std::cout) return code;

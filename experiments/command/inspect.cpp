@@ -37,7 +37,7 @@ reports::Table table_of_tensors(const std::string& path, const std::vector<Tenso
   table.columns = {{"tensor", "tensor", ""}, {"kind", "kind", ""}, {"type", "type", ""}, {"shape", "shape", ""}};
   for (const char* name :
        {"elements", "stored_bytes", "scale_bytes", "mean", "sigma", "min", "max", "not_finite", "distinct_values",
-        "entropy_bits", "distinct_exponents", "exponent_entropy_bits", "order0_bytes"})
+        "entropy_bits", "distinct_exponents", "exponent_entropy_bits", "scale_entropy_bits", "order0_bytes"})
     table.columns.push_back({name, name, "", Column::Align::right});
   for (const TensorSummary& tensor : tensors)
     table.rows.push_back(
@@ -47,7 +47,7 @@ reports::Table table_of_tensors(const std::string& path, const std::vector<Tenso
          reports::count_cell(tensor.scale_bytes), number(tensor.mean), number(tensor.sigma), number(tensor.min),
          number(tensor.max), reports::count_cell(tensor.not_finite), count(tensor.distinct_values),
          number(tensor.entropy_bits), count(tensor.distinct_exponents), number(tensor.exponent_entropy_bits),
-         count(tensor.order0_bytes)});
+         number(tensor.scale_entropy_bits), count(tensor.order0_bytes)});
   return table;
 }
 
@@ -102,18 +102,36 @@ std::pair<std::vector<TensorSummary>, std::string> without_small(const std::vect
           fmt::format("and {} small tensors, {} elements together: --all lists them\n", count, hidden)};
 }
 
-// "" and why where nothing of the file would run.
-std::string run_command(const std::string& path, std::string_view format, std::string& why_not) {
+// How to run the file: the command, or "" and why nothing of it would run, and what a run leaves out.
+struct HowToRun {
+  std::string command, why_not;
+  std::vector<std::string> remarks;
+};
+HowToRun how_to_run(const std::string& path, std::string_view format) {
   const std::string_view source = format == "matvans" ? "matvans" : "weights";
+  HowToRun how;
   try {
     datasets::SourceRequest request;
     request.texts["file"] = path;
-    datasets::find_source(source)->check(request);
+    how.remarks = datasets::find_source(source)->check(request).remarks;
+    how.command =
+        fmt::format("ecmv run --source {} --param {} --codec all --op size", source, shell_word("file=" + path));
   } catch (const datasets::DatasetError& error) {
-    why_not = error.what();
-    return "";
+    how.why_not = error.what();
   }
-  return fmt::format("ecmv run --source {} --param {} --codec all --op size", source, shell_word("file=" + path));
+  return how;
+}
+
+// The name of a shape is no file; other commands take it.
+void expect_file(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return;
+  const auto shapes = datasets::named_model_shapes();
+  if (std::ranges::find(shapes, path, &datasets::NamedModelShape::name) != shapes.end())
+    throw UsageError(
+        fmt::format("{0} is the name of a model's shape, without weights to inspect: 'ecmv advise {0}' "
+                    "and 'ecmv run --source model --param model={0}' take it.",
+                    path));
 }
 
 // The name of a model's shape is no file, and another verb takes it.
@@ -133,12 +151,13 @@ void inspect(const std::string& path, bool every, nlohmann::ordered_json* json) 
   const datasets::WeightFiles files = datasets::open_weights(path);
   const std::vector<TensorSummary> tensors = datasets::summarize_all(files.tensors);
   const reports::Table kinds = table_of_kinds(tensors);
-  std::string why_not;
-  const std::string command = run_command(path, files.format, why_not);
+  const HowToRun how = how_to_run(path, files.format);
+  const std::vector<std::string>& remarks = how.command.empty() ? files.remarks : how.remarks;
   if (json != nullptr) {
     (*json)[path] = {{"tensors", tensors_json(table_of_tensors(path, tensors), tensors)},
                      {"kinds", table_json(kinds)},
-                     {"run", command}};
+                     {"remarks", remarks},
+                     {"run", how.command}};
     return;
   }
   if (tensors.empty()) {
@@ -148,8 +167,9 @@ void inspect(const std::string& path, bool every, nlohmann::ordered_json* json) 
   const size_t columns = terminal_columns(1000);  // one line a tensor if another program reads it
   const auto [shown, others] = every ? std::pair(tensors, std::string()) : without_small(tensors);
   std::cout << fitted_text(table_of_tensors(path, shown), columns) << others << "\n"
-            << fitted_text(kinds, columns) << "\n"
-            << (command.empty() ? "No layer can run. " + why_not : command) << "\n";
+            << fitted_text(kinds, columns) << "\n";
+  for (const std::string& remark : remarks) std::cout << remark << "\n";
+  std::cout << (how.command.empty() ? "No layer can run. " + how.why_not : how.command) << "\n";
 }
 
 }  // namespace
@@ -168,8 +188,8 @@ void add_inspect(CLI::App& app, CommandLine& line) {
   verb->footer(
       "order0_bytes (minimum_bytes of a kind) is the least that a code with one model of single elements for each\n"
       "matrix takes, tables not counted; of F32 and F64, of single exponents, with signs and fractions as they are.\n"
-      "Scales of blocks count as they are, and so does what has no figure. Codes with more models (of rows, blocks,\n"
-      "contexts) or other symbols can take less. ceiling: stored_bytes / minimum_bytes.");
+      "Scales of two bytes in blocks count as they are, and so does what has no figure. Codes with more models (of\n"
+      "rows, blocks, contexts) or other symbols can take less. ceiling: stored_bytes / minimum_bytes.");
   verb->add_option("paths", options->paths, "FILE or FOLDER...")->required();
   verb->add_flag("--all", options->every, "lists small tensors, too (fewer than 4096 elements and 0.01 % of all)");
   verb->add_flag("--json", options->json, "JSON on stdout, of every tensor");

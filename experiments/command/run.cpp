@@ -182,6 +182,7 @@ std::optional<int> ended_before_cases(const RunVerbOptions& options, const Exper
           std::cerr << fmt::format("The backend '{}' is unavailable: {}\n", backend.id, reason);
     return kNothingRan;
   }
+  for (const std::string& remark : experiment.remarks) std::cerr << remark << "\n";
   if (options.dry_run) return print_plan(experiment, codecs::all_codecs(), std::cout) > 0 ? kFine : kNothingRan;
   if (const std::string missing = missing_backend(options.required_backends); !missing.empty()) {
     std::cerr << "ecmv: " << missing << "\n";

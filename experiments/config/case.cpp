@@ -36,6 +36,14 @@ std::string DataSpec::name() const {
   return name;
 }
 
+std::string DataSpec::key_name() const {
+  if (content.empty()) return name();
+  DataSpec named = *this;
+  for (const char* path : {"file", "model"})
+    if (const auto found = named.texts.find(path); found != named.texts.end()) found->second = content;
+  return named.name();
+}
+
 std::string DataSpec::short_name() const {
   std::string name = this->name();
   constexpr std::string_view kFirstSeed = "/seed1";
@@ -151,7 +159,8 @@ bool matches(const Case& one, const CaseRule& rule) {
 }
 
 std::string Case::key() const {
-  return fmt::format("{:016x}", fnv1a(fmt::format("{}/v{}", name(), version_of(codec))));
+  return fmt::format(
+      "{:016x}", fnv1a(fmt::format("{}/{}/{}/v{}", data.key_name(), codec.name(), kernel.name(), version_of(codec))));
 }
 
 }  // namespace ecmv::experiments

@@ -27,7 +27,9 @@ struct DataSpec {
   std::map<std::string, double> numbers;
   std::map<std::string, std::string> texts;
   datasets::QuantiserChoice quantiser = {};  // for the source's floats; without an id they are kept
-  std::string name() const;                  // "gaussian[entropy_bits=5]/4096x4096x10/seed1": part of case keys
+  std::string content = {};                  // of a file: what keys say in place of its path (content_name)
+  std::string name() const;                  // "gaussian[entropy_bits=5]/4096x4096x10/seed1"
+  std::string key_name() const;              // the part of case keys: content in place of a path
   std::string short_name() const;            // for people: without the seed if it is 1
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };
@@ -160,9 +162,10 @@ struct Experiment {
   std::string config_name;  // file, or "" for a run from the command line
   std::string config_text;  // resolved YAML, stored beside the records
   MeasureSpec measure;
-  bool verify_each = true;     // tier 2b in full after every sample; false: once at the end
-  std::vector<Case> cases;     // sorted by data, then by codec
-  std::optional<Shard> shard;  // the part of the config's cases in `cases`
+  bool verify_each = true;                // tier 2b in full after every sample; false: once at the end
+  std::vector<Case> cases;                // sorted by data, then by codec
+  std::optional<Shard> shard;             // the part of the config's cases in `cases`
+  std::vector<std::string> remarks = {};  // what data lack or leave out: sentences for whoever runs it
 };
 
 }  // namespace ecmv::experiments

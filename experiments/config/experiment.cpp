@@ -311,6 +311,7 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
                  experiment.cases, errors);
   if (!errors.messages().empty()) throw ConfigError(errors.messages());
 
+  experiment.remarks = errors.remarks();
   experiment.cases = together(std::move(experiment.cases));
   write_defaults(root, seed, experiment);
   YAML::Emitter emitter;

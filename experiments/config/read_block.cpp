@@ -11,6 +11,7 @@
 
 #include "backends/backend.h"
 #include "codecs/did_you_mean.h"
+#include "datasets/files/file_bytes.h"
 #include "datasets/quantisers/quantisers.h"
 #include "experiments/config/axes.h"
 #include "experiments/config/expand.h"
@@ -55,6 +56,17 @@ YAML::Node culprit(const YAML::Node& data, const std::string& sentence) {
   return data;
 }
 
+// What a source says about its file; nothing for drawn data and unreadable files, since loading reports the error.
+datasets::SourceFacts facts_of(const DataSpec& data) {
+  const datasets::DataSource& source = *datasets::find_source(data.source);
+  if (source.check == nullptr) return {};
+  try {
+    return source.check({data.shape, data.layers, data.seed, data.numbers, data.texts});
+  } catch (const datasets::DatasetError&) {
+    return {};
+  }
+}
+
 // Lets the source check its parameters: it makes a matrix of one element, or opens its file without the elements.
 void check_parameters(const datasets::DataSource& source, const DataSpec& spec, const YAML::Node& where,
                       std::set<std::string>& checked, YamlErrors& errors) {
@@ -64,7 +76,7 @@ void check_parameters(const datasets::DataSource& source, const DataSpec& spec, 
   try {
     const datasets::SourceRequest request{{1, 1}, 1, spec.seed, spec.numbers, spec.texts};
     if (source.check != nullptr)
-      source.check(request);
+      for (const std::string& remark : source.check(request).remarks) errors.remark(remark);
     else if (const datasets::Dataset dataset = source.load(request); !spec.quantiser.id.empty())
       for (const datasets::Matrix& matrix : dataset.layers) datasets::expect_floats(matrix);
   } catch (const std::exception& e) {
@@ -73,17 +85,51 @@ void check_parameters(const datasets::DataSource& source, const DataSpec& spec, 
   }
 }
 
-// How many columns of a row share a scale, from a quantiser or a file; 0: the whole row. Also 0 for an unreadable file,
-// since loading reports its error.
-int64_t group_cols_of(const DataSpec& data) {
-  if (!data.quantiser.id.empty()) return datasets::group_cols(data.quantiser);
-  const datasets::DataSource& source = *datasets::find_source(data.source);
-  if (source.check == nullptr) return 0;
+// Whether the codec refuses a matrix of zeros of this type.
+bool refuses_type(const CodecSpec& codec, const datasets::SourceFacts::OfType& type,
+                  std::span<const codecs::CodecEntry> codecs) {
+  const auto entry = std::ranges::find(codecs, codec.id, &codecs::CodecEntry::id);
+  if (entry == codecs.end() || entry->codec->refuses == nullptr) return false;
+  const std::vector<std::byte> zeros(static_cast<size_t>(type.cols * datasets::element_bytes(type.type)));
   try {
-    return source.check({data.shape, data.layers, data.seed, data.numbers, data.texts}).group_cols;
-  } catch (const datasets::DatasetError&) {
-    return 0;
+    return !entry->codec->refuses({{1, type.cols}, type.type, zeros}, codec.settings).empty();
+  } catch (const std::exception&) {
+    return true;
   }
+}
+
+// A dataset and the codecs that run on it.
+struct DataCodecs {
+  DataSpec data;
+  std::vector<CodecSpec> codecs;
+};
+
+// A codec that takes some of a file's element types only gets the matrices of each type as data of their own, so that
+// no table of bytes keeps it from the weights. Codecs that take all types, and mixes, get the file as it is.
+std::vector<DataCodecs> by_type(const DataSpec& data, const std::vector<CodecSpec>& specs,
+                                std::span<const codecs::CodecEntry> codecs) {
+  const std::vector<datasets::SourceFacts::OfType> types =
+      data.quantiser.id.empty() ? facts_of(data).types : std::vector<datasets::SourceFacts::OfType>();
+  if (types.size() < 2) return {{data, specs}};
+  DataCodecs whole{data, {}}, parts{data, {}};
+  for (const CodecSpec& spec : specs) {
+    const auto refused = [&](const auto& type) { return refuses_type(spec, type, codecs); };
+    (!spec.is_mix() && std::ranges::any_of(types, refused) ? parts : whole).codecs.push_back(spec);
+  }
+  std::vector<DataCodecs> out;
+  if (!whole.codecs.empty()) out.push_back(whole);
+  for (const datasets::SourceFacts::OfType& type : types) {
+    if (parts.codecs.empty()) break;
+    parts.data = data;
+    parts.data.texts["elements"] = datasets::element_type_name(type.type);
+    out.push_back(parts);
+  }
+  return out;
+}
+
+// How many columns of a row share a scale, from a quantiser or a file; 0: the whole row.
+int64_t group_cols_of(const DataSpec& data) {
+  return data.quantiser.id.empty() ? facts_of(data).group_cols : datasets::group_cols(data.quantiser);
 }
 
 // Keys of `data`; none for an unknown source.
@@ -134,6 +180,17 @@ DataSpec data_spec(const std::map<std::string, YAML::Node>& values, const datase
   return spec;
 }
 
+// Fills in what the spec's path leads to. Models may have the name of a shape instead.
+void find_content(DataSpec& spec, std::map<std::string, std::string>& known) {
+  for (const char* key : {"file", "model"}) {
+    const auto path = spec.texts.find(key);
+    if (path == spec.texts.end() || datasets::find_source(spec.source)->uses_shape) continue;
+    const auto [content, is_new] = known.try_emplace(path->second);
+    if (is_new) content->second = datasets::content_name(path->second);
+    spec.content = content->second;
+  }
+}
+
 // The datasets of a block. `cache_bytes`: of the devices that run its kernels.
 std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, int64_t cache_bytes, YamlErrors& errors) {
   const YAML::Node node = child(block, "data");
@@ -181,10 +238,12 @@ std::vector<DataSpec> read_data(const YAML::Node& block, uint64_t seed, int64_t 
   const std::vector<std::string> zip = read_zip(child(node, "zip"), axes, errors);
   if (too_many(axes, zip, "data", node, errors)) return {};
   std::set<std::string> checked;
+  std::map<std::string, std::string> contents;
   std::vector<DataSpec> out;
   for (const auto& values : product(axes, zip)) {
     const size_t before = errors.count();
     out.push_back(data_spec(values, *source, seed, cache_bytes, quantisers, errors));
+    find_content(out.back(), contents);
     if (errors.count() == before) check_parameters(*source, out.back(), node, checked, errors);
   }
   return out;
@@ -387,11 +446,13 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
     return true;
   };
   if (too_many(static_cast<double>(places_of_choice(choice)))) return;
+  std::vector<DataCodecs> all;
+  for (const DataSpec& one : data) std::ranges::move(by_type(one, specs, codecs), std::back_inserter(all));
   const bool multiplies = choice.asks_for(Task::matmul);
   std::map<std::string, int64_t> group_cols;  // columns that share a scale, by data; only for products
-  for (const DataSpec& one : data)
-    if (const auto [known, is_new] = group_cols.try_emplace(one.name(), 0); is_new && multiplies)
-      known->second = group_cols_of(one);
+  for (const DataCodecs& one : all)
+    if (const auto [known, is_new] = group_cols.try_emplace(one.data.name(), 0); is_new && multiplies)
+      known->second = group_cols_of(one.data);
   std::map<std::pair<std::string, int64_t>, std::vector<KernelSpec>> expanded;  // by codec and group_cols
   const auto kernels = [&](const DataSpec& one_data, const CodecSpec& codec) -> const std::vector<KernelSpec>& {
     const int64_t cols = group_cols.at(one_data.name());
@@ -407,13 +468,13 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
     return known->second;
   };
   double count = 0;  // before exclusions
-  for (const DataSpec& one_data : data)
-    for (const CodecSpec& codec : specs) count += static_cast<double>(kernels(one_data, codec).size());
+  for (const DataCodecs& one : all)
+    for (const CodecSpec& codec : one.codecs) count += static_cast<double>(kernels(one.data, codec).size());
   if (too_many(count + static_cast<double>(cases.size()))) return;
-  for (const DataSpec& one_data : data)
-    for (const CodecSpec& codec : specs)
-      for (const KernelSpec& kernel : kernels(one_data, codec)) {
-        Case one{one_data, codec, kernel, {}};
+  for (const DataCodecs& some : all)
+    for (const CodecSpec& codec : some.codecs)
+      for (const KernelSpec& kernel : kernels(some.data, codec)) {
+        Case one{some.data, codec, kernel, {}};
         if (!excluded(one, rules)) cases.push_back(std::move(one));
       }
   for (const ExcludeRule& rule : rules)

@@ -11,6 +11,7 @@
 #include <yaml-cpp/eventhandler.h>
 
 #include "codecs/did_you_mean.h"
+#include "datasets/printable.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -120,7 +121,7 @@ void YamlErrors::add(const YAML::Node& where, const std::string& sentence) {
   constexpr size_t kShown = 100;
   ++count_;
   const YAML::Mark mark = where.IsDefined() ? where.Mark() : YAML::Mark::null_mark();
-  const std::string message = fmt::format("{}: {}", place_(mark.line, mark.column), sentence);
+  const std::string message = datasets::printable(fmt::format("{}: {}", place_(mark.line, mark.column), sentence));
   if (std::find(messages_.begin(), messages_.end(), message) != messages_.end()) return;
   if (messages_.size() < kShown) return messages_.push_back(message);
   messages_.resize(kShown);

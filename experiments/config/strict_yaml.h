@@ -3,6 +3,7 @@
 // "file:line:column", or the flag that a value came from.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -26,9 +27,15 @@ class YamlErrors {
   const std::vector<std::string>& messages() const { return messages_; }
   size_t count() const { return count_; }
 
+  // Sentences about what is no error, each once: what a file lacks, or what is left out of it.
+  void remark(const std::string& sentence) {
+    if (std::ranges::find(remarks_, sentence) == remarks_.end()) remarks_.push_back(sentence);
+  }
+  const std::vector<std::string>& remarks() const { return remarks_; }
+
  private:
   Place place_;
-  std::vector<std::string> messages_;
+  std::vector<std::string> messages_, remarks_;
   size_t count_ = 0, hidden_ = 0;
 };
 

@@ -174,7 +174,9 @@ ExportSummary export_cases(const Experiment& experiment, const ExportOptions& op
                            std::ostream& messages) {
   std::error_code error;
   std::filesystem::create_directories(options.folder, error);
-  if (error) throw std::runtime_error(fmt::format("The folder {} cannot be made.", options.folder.string()));
+  if (error)
+    throw std::runtime_error(
+        fmt::format("The folder {} cannot be made: {}.", options.folder.string(), error.message()));
   Exporter exporter(options, out, messages);
   for (std::span<const Case> rest(experiment.cases); !rest.empty() && !options.interrupted();) {
     const auto end = std::ranges::find_if(rest, [&](const Case& one) { return one.data != rest.front().data; });

@@ -24,6 +24,17 @@ namespace {
 
 std::string gib(int64_t bytes) { return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (int64_t{1} << 30)); }
 
+// Codecs are asked with a sample: the layers of a model alone would take half a minute to draw.
+void first_rows_only(DataSpec& data) {
+  constexpr double kRows = 16;
+  const datasets::DataSource* source = datasets::find_source(data.source);
+  if (source == nullptr ||
+      std::ranges::find(source->parameters, "rows", &datasets::ParameterInfo::name) == source->parameters.end())
+    return;
+  const auto rows = data.numbers.find("rows");
+  data.numbers["rows"] = rows == data.numbers.end() ? kRows : std::min(rows->second, kRows);
+}
+
 class Plan {
  public:
   Plan(std::span<const codecs::CodecEntry> codecs, std::ostream& out) : codecs_(codecs), out_(out) {}
@@ -64,6 +75,7 @@ class Plan {
         return {reports::Status::out_of_memory, reason};
       DataSpec first = data;
       first.layers = std::min(data.layers, 1);
+      first_rows_only(first);
       first_ = load_dataset(first);
       return {};
     });
@@ -81,7 +93,7 @@ class Plan {
   DevicePool devices_;
   std::optional<DataSpec> known_;
   Outcome opened_;           // of the current dataset
-  datasets::Dataset first_;  // its first layer; for a file, all layers
+  datasets::Dataset first_;  // its first layer; for a file, the first rows of all layers
 };
 
 }  // namespace

@@ -121,6 +121,7 @@ reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Da
   data.hash = fmt::format("{:016x}", hash);
   data.sigma = sigma_of(spec, dataset);
   fill_shapes(data, dataset.layers, {});
+  if (dataset.unsigned_layers > 0) data.parameters["zero_point"] = 128.0;
   if (dataset.layers.empty()) return data;
   std::vector<std::string_view> types;
   for (const datasets::Matrix& matrix : dataset.layers) {

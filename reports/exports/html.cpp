@@ -295,7 +295,8 @@ std::string figures_html(const std::vector<PageFigure>& figures) {
   return html + "</div>\n";
 }
 
-// Always shows that other programs disturbed the run, or that its bandwidth is wrong; folds more than two other warnings.
+// Always shows that other programs disturbed the run, or that its bandwidth is wrong; folds more than two other
+// warnings.
 std::string warnings_html(const std::vector<std::string>& warnings) {
   if (warnings.empty()) return "";
   std::string shown, list;

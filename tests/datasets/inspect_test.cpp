@@ -87,14 +87,44 @@ TEST_CASE("floats of two bytes have an entropy, wider ones only of exponents; in
   CHECK(!summary_of<int64_t>("I64", {-5, 5}).distinct_exponents);
 }
 
-TEST_CASE("types without a numeric reading are summarised by their bytes only") {
-  const TensorSummary f8 = summary_of<uint8_t>("F8_E4M3", {1, 2, 3, 4});
-  CHECK(!f8.sigma);
+TEST_CASE("floats of 8 bits have moments, and their NaN and infinities are counted") {
+  const TensorSummary f8 = summary_of<uint8_t>("F8_E4M3", {0x38, 0xB8, 0x40, 0xC0});  // 1, -1, 2, -2
+  CHECK(f8.sigma.value() == std::sqrt(2.5));
+  CHECK(f8.min.value() == -2);
+  CHECK(f8.max.value() == 2);
   CHECK(f8.entropy_bits.value() == 2);
   CHECK(f8.order0_bytes.value() == 1);
-  const TensorSummary f4 = summary_of<uint8_t>("F4", {1, 2, 3});
-  CHECK(f4.elements == 6);
-  CHECK(!f4.entropy_bits);
+  const TensorSummary nan = summary_of<uint8_t>("F8_E4M3", {0x7F, 0xFF, 0x7F});
+  CHECK(nan.not_finite == 3);
+  CHECK(!nan.sigma);
+  CHECK(summary_of<uint8_t>("F8_E5M2", {0x7C, 0xFC, 0x7F, 0x3C}).not_finite == 3);
+  CHECK(summary_of<uint8_t>("F8_E5M2", {0x7C, 0xFC, 0x7F, 0x3C}).max.value() == 1);
+  CHECK(summary_of<uint8_t>("F8_E4M3FNUZ", {0x80, 0x40}).not_finite == 1);
+  CHECK(summary_of<uint8_t>("F8_E4M3FNUZ", {0x80, 0x40}).max.value() == 1);
+  CHECK(summary_of<uint8_t>("F8_E5M2FNUZ", {0x80, 0x40}).max.value() == 1);
+  CHECK(summary_of<uint8_t>("F8_E8M0", {127, 129, 255}).max.value() == 4);
+  CHECK(summary_of<uint8_t>("F8_E8M0", {127, 129, 255}).not_finite == 1);
+}
+
+TEST_CASE("packed codes have an entropy of their own, and the numbers that they stand for") {
+  const auto of = [](const char* dtype, std::vector<std::byte> bytes, std::vector<int64_t> shape) {
+    return summarize({"w", dtype, std::move(shape), bytes});
+  };
+  // 0.5, 0.5, -6, -0: three codes, low halves first.
+  const TensorSummary f4 = of("F4", {std::byte{0x11}, std::byte{0x8F}}, {2, 2});
+  CHECK(f4.elements == 4);
+  CHECK(f4.stored_bytes == 2);
+  CHECK(f4.entropy_bits.value() == 1.5);
+  CHECK(f4.distinct_values.value() == 3);
+  CHECK(f4.min.value() == -6);
+  CHECK(f4.max.value() == 0.5);
+  CHECK(f4.order0_bytes.value() == 1);
+  CHECK(of("INT4", {std::byte{0x8F}, std::byte{0x07}}, {3}).min.value() == -8);
+  CHECK(of("INT4", {std::byte{0x8F}, std::byte{0x07}}, {3}).max.value() == 7);
+  CHECK(of("INT4", {std::byte{0x8F}, std::byte{0x07}}, {3}).elements == 3);
+  CHECK(of("UINT4", {std::byte{0x8F}}, {2}).max.value() == 15);
+  CHECK(of("INT2", {std::byte{0xE4}}, {4}).min.value() == -2);
+  CHECK(of("UINT2", {std::byte{0xE4}}, {4}).entropy_bits.value() == 2);
 }
 
 TEST_CASE("an empty tensor is summarised without numbers") {

@@ -24,6 +24,13 @@ TEST_CASE("layers are known by the names of Hugging Face, GGUF, BERT and other m
       {"model.embed_tokens.weight", LayerKind::embedding},
       {"lm_head.weight", LayerKind::lm_head},
       {"model.norm.weight", LayerKind::norm},
+      {"model.layers.0.self_attn.q_proj.weight_scale_inv", LayerKind::scale},
+      {"model.layers.0.self_attn.q_proj.qzeros", LayerKind::scale},
+      {"model.layers.0.self_attn.q_proj.qweight", LayerKind::q},
+      {"model.layers.0.self_attn.q_proj.weight_packed", LayerKind::q},
+      {"model.layers.0.mlp.experts.gate_up_proj_blocks", LayerKind::gate_up},
+      {"model.layers.0.mlp.experts.gate_up_proj_scales", LayerKind::scale},
+      {"model.layers.0.self_attn.k_scale", LayerKind::scale},
       {"blk.0.attn_q.weight", LayerKind::q},
       {"blk.0.attn_k.weight", LayerKind::k},
       {"blk.0.attn_v.weight", LayerKind::v},
@@ -59,4 +66,15 @@ TEST_CASE("layers are known by the names of Hugging Face, GGUF, BERT and other m
     INFO(name);
     CHECK(layer_kind_name(layer_kind(name)) == layer_kind_name(kind));
   }
+}
+
+TEST_CASE("encoders of images and sound, and what joins them to a language model, are known by their names") {
+  for (const char* name :
+       {"vision_tower.vision_model.encoder.layers.0.self_attn.q_proj.weight", "visual.blocks.0.attn.qkv.weight",
+        "model.vision_model.layers.0.fc1.weight", "multi_modal_projector.linear_1.weight", "v.blk.0.attn_q.weight",
+        "mm.0.weight", "audio_tower.layers.0.fc1.weight", "model.connector.proj.weight"})
+    CHECK(is_of_encoder(name));
+  for (const char* name : {"language_model.model.layers.0.self_attn.q_proj.weight", "blk.0.attn_v.weight",
+                           "model.layers.0.self_attn.v_proj.weight", "model.layers.0.supervision.weight"})
+    CHECK(!is_of_encoder(name));
 }

@@ -153,7 +153,8 @@ void try_input(std::span<const uint8_t> input) {
   } catch (const datasets::DatasetError&) {
   }
   try {  // bytes that do not begin as a model, too
-    (void)datasets::summarize_all(datasets::parse_onnx(std::as_bytes(input)));
+    std::vector<datasets::FileBytes> files;
+    (void)datasets::summarize_all(datasets::parse_onnx(std::as_bytes(input), "", files));
   } catch (const datasets::DatasetError&) {
   }
 }

@@ -3,7 +3,7 @@
 // the four lanes 4 n + t have one column n and different k; here they are different rows of the matrix. Operand A keeps
 // them apart: it has a row for each t and each of the token's four digits, and is zero except where k belongs to t.
 // Three of four multiplications are by zero. Matrix units have them to spare. The alternative goes through shared
-// memory (token_pieces.h): a store, a load and a barrier instead of one instruction here.
+// memory: a store, a load and a barrier instead of one instruction here.
 #pragma once
 
 #include "backends/gpu/products/token_units.h"

@@ -26,8 +26,7 @@ ECMV_GPU_DEVICE void store_piece(gpu::Pointer<const std::byte> piece, gpu::Point
     ECMV_GPU_UNROLL
     for (int i = 0; i < kChunks; ++i, to += kRowsAtOnce * row_bytes) {
       const int row = first_row + i * kRowsAtOnce;
-      if (row < rows)
-        *gpu::cast<gpu::uint4>(to) = *gpu::cast<const gpu::uint4>(piece + place_in_piece(row, chunk));
+      if (row < rows) *gpu::cast<gpu::uint4>(to) = *gpu::cast<const gpu::uint4>(piece + place_in_piece(row, chunk));
     }
     return;
   }

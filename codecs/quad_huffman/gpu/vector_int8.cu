@@ -7,8 +7,8 @@
 // are added to the sums there before the codes are multiplied. The lane groups of a block share rows; each takes some
 // of their column tiles.
 //
-// Read tile/vector.h, then tile/lanes.h for decoding, tile/cells.h for bytes from entries and raw bits, prologue.h for the table, plan.h
-// for the division of shared memory.
+// Read tile/vector.h, then tile/lanes.h for decoding, tile/cells.h for bytes from entries and raw bits, prologue.h for
+// the table, plan.h for the division of shared memory.
 #include "backends/gpu/products/requantise.h"
 #include "codecs/quad_huffman/gpu/kernels.h"
 #include "codecs/quad_huffman/gpu/takes.h"
@@ -61,16 +61,26 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void matvec(Matrix matrix, Block
 }
 
 // Where each policy wins (published records of an H200 and an H100; the shapes of models on an H100):
-//   groups32       4096, and 16384 where groups16_fit2 has room for few copies of the table or none: 1.2x the speed
-//                  with 2^13 entries (2026-11-27-h200/low_rates), up to 1.19x with symbols of 4 columns
-//                  (2026-11-25-h200/beat_int8_wide)
-//   groups16_fit2  in between: 1.10x to 1.26x at 5120 and 7168, up to 1.16x at 8192 (2026-11-27-h200/beat_int8_8192)
-constexpr RingPolicy kPolicies[] = {{{"groups32"}, 32, 32, 1}, {{"groups16_fit2"}, 16, 8, 2}};
-constexpr const RingPolicy &kGroups32 = kPolicies[0], &kGroups16Fit2 = kPolicies[1];
+//   groups32        4096, and 16384 where groups16_fit2 has room for few copies of the table or none: 1.2x the speed
+//                   with 2^13 entries (2026-11-27-h200/low_rates), up to 1.19x with symbols of 4 columns
+//                   (2026-11-25-h200/beat_int8_wide)
+//   groups16_fit2   in between: 1.10x to 1.26x at 5120 and 7168, up to 1.16x at 8192 (2026-11-27-h200/beat_int8_8192)
+//   group_per_tile  a lane group for each of a row group's tiles, and as many such blocks on a multiprocessor as 32
+//                   lane groups make: no lane group waits for one that has a tile more
+constexpr RingPolicy kPolicies[] = {
+    {{"groups32"}, 32, 32, 1}, {{"groups16_fit2"}, 16, 8, 2}, {{"group_per_tile"}, 0, 8, 0}};
+constexpr const RingPolicy &kGroups32 = kPolicies[0], &kGroups16Fit2 = kPolicies[1], &kGroupPerTile = kPolicies[2];
 
+// No lane groups where `policy` does not fit.
 BlockPlan plan_vector(const RingPolicy& policy, const Header& code, datasets::Shape shape,
                       const backends::DeviceInfo& device) {
-  return plan_of(policy, code, shape, InputType::int8, device.shared_bytes);
+  if (policy.lane_groups != 0) return plan_of(policy, code, shape, InputType::int8, device.shared_bytes);
+  const int64_t tiles = column_tiles(shape.cols, tile_cols_of(code));
+  if (tiles < 2 || tiles > kLanes / 2) return {};
+  const int lane_groups = static_cast<int>(tiles);
+  const RingPolicy exact{{policy.name}, lane_groups, policy.copies, kLanes / lane_groups};
+  const BlockPlan plan = plan_of(exact, code, shape, InputType::int8, device.shared_bytes);
+  return plan.lane_groups == lane_groups ? plan : BlockPlan{};
 }
 
 std::string_view choose(const backends::CompressedView& view, const backends::DeviceInfo& device, int) {
@@ -88,7 +98,10 @@ std::string refuses(const backends::CompressedView& view, const backends::Device
     return "The kernel's sums are larger than the product's until they are corrected, and need int32: at most 2^19 "
            "columns.";
   const BlockPlan plan = plan_vector(named.as<RingPolicy>(), header_of(view), view.shape, device);
-  return plan.lane_groups == 0 ? kRefusesSharedMemory : "";
+  if (plan.lane_groups > 0) return "";
+  return &named == &kGroupPerTile
+             ? "A lane group for each tile takes 2 to 16 tiles across the columns, and their rings."
+             : kRefusesSharedMemory;
 }
 
 using Kernel = void (*)(Matrix, BlockPlan, Hidden, gpu::Pointer<const int8_t>, gpu::Epilogue);

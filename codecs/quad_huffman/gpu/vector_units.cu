@@ -1,6 +1,6 @@
 // vector_int8.cu with equal work for all multiprocessors. There a block has whole row groups, and where these fill a
-// device one and a bit times most of it waits for the rest. Here a block has a run of tiles, whichever rows they are of.
-// A row group that goes on in the next block costs a word a row, which the block hands to that one.
+// device one and a bit times most of it waits for the rest. Here a block has a run of tiles, whichever rows they are
+// of. A row group that goes on in the next block costs a word a row, which the block hands to that one.
 //
 // H100, sigma 4, K = 8, B = 4, T = 8, the best width of tiles: 1.29x the speed of vector_int8.cu at d = 9216, 1.09x at
 // 12288 with tiles of 768 columns, the same at 14336; 0.85x to 0.95x from 5120 to 8192, where the row groups fill the
@@ -37,8 +37,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_units(Matrix matri
                                                                     gpu::Epilogue epilogue, gpu::Exchange exchange) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
   const int lane_group = LaneGroup::uniform(LaneGroup::group()), block = static_cast<int>(gpu::block_index()),
-            first_group = units.first_group(block), groups = units.groups(block), begin_of_block =
-                units.runs.begin(block);
+            first_group = units.first_group(block), groups = units.groups(block),
+            begin_of_block = units.runs.begin(block);
   const Runs parts = runs_of(units.runs.begin(block + 1) - begin_of_block, plan.lane_groups);
   const gpu::Pointer<uint32_t> epoch = gpu::cast<uint32_t>(gpu::shared_memory() + plan.sums);
   const gpu::Pointer<int32_t> sums = gpu::cast<int32_t>(gpu::shared_memory() + (plan.sums + kEpochBytes)),
@@ -157,7 +157,8 @@ backends::BoundKernel bind(const backends::Policy&, Layers layers, int, backends
   const Header code = header_of(view);
   const VectorUnits planned = plan_vector(code, view.shape, place.device());
   const int64_t words = int64_t{planned.blocks} * kLanes;
-  return {Multiply{matrix_of(view, code), planned,
+  return {Multiply{matrix_of(view, code),
+                   planned,
                    {planned.blocks, kPolicy.lane_groups * kLanes, planned.plan.bytes,
                     gpu::have_early_launches(place.device())},
                    kernel_of(code),
@@ -168,11 +169,7 @@ backends::BoundKernel bind(const backends::Policy&, Layers layers, int, backends
 }  // namespace
 
 backends::Kernel vector_units() {
-  return {.op = backends::Op::matvec,
-          .variant = "units",
-          .policies = kPolicies,
-          .refuses = refuses,
-          .bind = bind};
+  return {.op = backends::Op::matvec, .variant = "units", .policies = kPolicies, .refuses = refuses, .bind = bind};
 }
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE

@@ -1,5 +1,6 @@
 // Claims about the GGUF reader; files are put together from the format's description.
 #include "datasets/files/gguf.h"
+#include "datasets/inspect.h"
 
 #include <algorithm>
 
@@ -142,8 +143,11 @@ TEST_CASE("the source weights gives blocks of GGUF as int8 matrices and refuses 
   const GgufTensor unread{"blk.0.attn_k.weight", {256, 1}, kQ4_K, std::string(144, '\0')};
   const TemporaryFile other(to_bytes(GgufFile{{q4, unread}, {}}.bytes()));
   request.texts["file"] = other.path();
-  REQUIRE_DATASET_ERROR(load("weights", request),
-                        "\"blk.0.attn_k.weight\" has elements of type Q4_K, which are not read");
+  CHECK(load("weights", request).layers.size() == 1);
+  const std::vector<std::string> remarks = find_source("weights")->check(request).remarks;
+  REQUIRE(remarks.size() == 1);
+  CHECK(remarks[0].starts_with(
+      "A run leaves out other types: 1 tensor, 144 bytes, such as \"blk.0.attn_k.weight\" of Q4_K"));
   request.texts["tensors"] = "attn_k";
   REQUIRE_DATASET_ERROR(load("weights", request), "elements of type Q4_K, which are not read");
   request.texts["tensors"] = "attn_q";
@@ -245,7 +249,6 @@ TEST_CASE("an unreadable GGUF file is refused with the reason") {
   refused({{good}, {gguf_text("general.alignment") + u32(8) + gguf_text("64")}}, "not a number of 32 bits");
   refused(one({std::string(5000, 'n'), {4}, kF32, ""}), "has 5000 bytes");
   refused(one({"w", {1, 1, 1, 1, 1}, kF32, ""}), "has 5 dimensions");
-  refused(one({"w", {4}, 77, ""}), "\"w\" has the type number 77, which is unknown");
   refused(one({"w", {33}, kQ8_0, ""}), "whole blocks of 32");
   refused(one({"w", {}, kQ8_0, ""}), "whole blocks of 32");
   refused(one({"w", {1ull << 40, 1ull << 40}, kF32, ""}), "overflows");
@@ -268,4 +271,36 @@ TEST_CASE("a cut GGUF file is refused at every length, or lacks nothing but padd
     const auto cut = to_bytes(whole.substr(0, length));
     CHECK_THROWS_AS(parse_gguf(cut), DatasetError);
   }
+}
+
+TEST_CASE("types that are not known are named by their number and sized by their offsets, and the rest is read") {
+  const GgufTensor good{"good", {4, 1}, kF32, std::string(16, '\1')};
+  const auto bytes = to_bytes(GgufFile{
+      {{"odd", {64, 2}, 36, std::string(72, '\0')},
+       good,
+       {"new", {32}, 42, std::string(10, '\0')},
+       {"q1", {128, 1}, 41, std::string(18, '\0')},
+       {"last", {32}, 77, std::string(33, '\0')}},
+      {}}.bytes());
+  const auto tensors = parse_gguf(bytes);
+  REQUIRE(tensors.size() == 5);
+  CHECK(tensors[0].dtype == "GGML_36");
+  CHECK(tensors[0].bytes.size() == 96);  // to the next tensor, with what fills up
+  CHECK(tensors[1].bytes.size() == 16);
+  CHECK(tensors[2].dtype == "GGML_42");
+  CHECK(tensors[2].bytes.size() == 32);
+  CHECK(tensors[3].dtype == "Q1_0");
+  CHECK(tensors[3].bytes.size() == 18);
+  CHECK(tensors[4].dtype == "GGML_77");
+  CHECK(tensors[4].bytes.size() == 64);
+  const TensorSummary odd = summarize(tensors[0]);
+  CHECK(odd.elements == 128);
+  CHECK(!odd.entropy_bits);
+  const TemporaryFile file(bytes);
+  SourceRequest request;
+  request.texts["file"] = file.path();
+  CHECK(load("weights", request).layers.size() == 1);
+  CHECK(find_source("weights")->check(request).remarks.at(0).starts_with("A run leaves out other types: 2 tensors"));
+  request.texts["tensors"] = "odd";
+  REQUIRE_DATASET_ERROR(load("weights", request), "elements of type GGML_36, which are not read");
 }

@@ -3,6 +3,7 @@
 
 #include "datasets/layers/unpack.h"
 #include "tests/datasets/temporary_file.h"
+#include "tests/weight_files.h"
 
 using namespace ecmv::datasets;
 using namespace ecmv::tests;
@@ -25,14 +26,14 @@ std::vector<std::byte> npy(const std::string& dictionary, size_t data_bytes, int
 
 void parse(const std::string& dictionary, size_t data_bytes) {
   const auto file = npy(dictionary, data_bytes);
-  parse_npy(file, "array");
+  (void)parse_npy(file);
 }
 
 }  // namespace
 
 TEST_CASE("npy files of all versions and numeric types are read") {
   const auto file = npy("{'descr': '|i1', 'fortran_order': False, 'shape': (3, 4), }", 12);
-  const TensorView tensor = parse_npy(file, "array");
+  const TensorView tensor = parse_npy(file).front();
   CHECK(tensor.name == "array");
   CHECK(tensor.dtype == "I8");
   CHECK(tensor.shape == std::vector<int64_t>{3, 4});
@@ -41,25 +42,25 @@ TEST_CASE("npy files of all versions and numeric types are read") {
 
   for (const int version : {1, 2, 3}) {
     const auto other = npy("{'descr': '<f2', 'fortran_order': False, 'shape': (5,), }", 10, version);
-    CHECK(parse_npy(other, "array").dtype == "F16");
-    CHECK(parse_npy(other, "array").shape == std::vector<int64_t>{5});
+    CHECK(parse_npy(other).front().dtype == "F16");
+    CHECK(parse_npy(other).front().shape == std::vector<int64_t>{5});
   }
   const auto scalar = npy("{\"shape\": (), \"fortran_order\": True, \"descr\": \"<f8\"}", 8);
-  CHECK(parse_npy(scalar, "array").shape.empty());
+  CHECK(parse_npy(scalar).front().shape.empty());
   const auto unsigned_bytes = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (0, 4)}", 0);
-  CHECK(parse_npy(unsigned_bytes, "array").dtype == "U8");
+  CHECK(parse_npy(unsigned_bytes).front().dtype == "U8");
 }
 
 TEST_CASE("an unreadable npy file is refused with the reason") {
-  REQUIRE_DATASET_ERROR(parse_npy({}, "array"), "magic");
-  REQUIRE_DATASET_ERROR(parse_npy(to_bytes("\x93NUMPY"), "array"), "version 0");
-  REQUIRE_DATASET_ERROR(parse_npy(to_bytes("\x93NUMPY\x04"), "array"), "version 4");
-  REQUIRE_DATASET_ERROR(parse_npy(to_bytes("\x93NUMPY\x01"), "array"), "inside its header");
+  REQUIRE_DATASET_ERROR(parse_npy({}).front(), "magic");
+  REQUIRE_DATASET_ERROR(parse_npy(to_bytes("\x93NUMPY")).front(), "version 0");
+  REQUIRE_DATASET_ERROR(parse_npy(to_bytes("\x93NUMPY\x04")).front(), "version 4");
+  REQUIRE_DATASET_ERROR(parse_npy(to_bytes("\x93NUMPY\x01")).front(), "inside its header");
   const std::string shape = "'fortran_order': False, 'shape': (2, 2)}";
   REQUIRE_DATASET_ERROR(parse("{'descr': '>f4', " + shape, 16), "big-endian");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|O', " + shape, 16), "\"|O\" are not read");
   REQUIRE_DATASET_ERROR(parse("{'descr': '', " + shape, 16), "not read");
-  REQUIRE_DATASET_ERROR(parse("{'descr': '|f4', " + shape, 16), "not read");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '|f3', " + shape, 16), "not read");
   REQUIRE_DATASET_ERROR(parse("{'descr': [('a', '<f4')], " + shape, 16), "records");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', " + shape, 3), "takes 4 bytes, but 3 follow");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|i1', " + shape, 5), "takes 4 bytes, but 5 follow");
@@ -86,7 +87,7 @@ TEST_CASE("arrays in Fortran order are read row after row") {
     const auto file = npy("{'descr': '" + descr + "', 'fortran_order': True, 'shape': (" + shape + ")}", bytes);
     std::vector<std::byte> room;
     std::vector<int> out;
-    for (const std::byte byte : unpack(parse_npy(file, "array"), room).bytes) out.push_back(int(byte));
+    for (const std::byte byte : unpack(parse_npy(file).front(), room).bytes) out.push_back(int(byte));
     return out;
   };
   CHECK(bytes_of("|i1", "2, 3", 6) == std::vector<int>{0, 2, 4, 1, 3, 5});
@@ -117,7 +118,7 @@ TEST_CASE("a cut npy file is refused at every length") {
   const auto file = npy("{'descr': '|i1', 'fortran_order': False, 'shape': (3, 4), }", 12);
   for (size_t length = 0; length < file.size(); ++length) {
     const std::vector<std::byte> cut(file.begin(), file.begin() + std::ptrdiff_t(length));
-    CHECK_THROWS_AS(parse_npy(cut, "array"), DatasetError);
+    CHECK_THROWS_AS(parse_npy(cut).front(), DatasetError);
   }
 }
 
@@ -139,4 +140,22 @@ TEST_CASE("the npy source reads a matrix of any number type") {
   const TemporaryFile truths(npy("{'descr': '|b1', 'fortran_order': False, 'shape': (3, 4), }", 12));
   request.texts["file"] = truths.path();
   REQUIRE_DATASET_ERROR(load("npy", request), "elements of type BOOL, which are not read");
+}
+
+TEST_CASE(
+    "headers of Python 2, the machine's own order of bytes, and several arrays in a file are read as NumPy does") {
+  const std::string longs =
+      npy_file("{'descr': '=i2', 'fortran_order': False, 'shape': (2L, 3L), }", std::string(12, 'a'));
+  const std::string plain = npy_file("{'descr': 'i1', 'fortran_order': False, 'shape': (8L,)}", std::string(8, 'b'));
+  const auto file = to_bytes(longs + plain + longs);
+  const auto arrays = parse_npy(file);
+  REQUIRE(arrays.size() == 3);
+  CHECK(arrays[0].name == "array");
+  CHECK(arrays[0].dtype == "I16");
+  CHECK(arrays[0].shape == std::vector<int64_t>{2, 3});
+  CHECK(arrays[1].name == "array.1");
+  CHECK(arrays[1].bytes.size() == 8);
+  CHECK(arrays[2].bytes.size() == 12);
+  REQUIRE_DATASET_ERROR(parse_npy(to_bytes(plain + "garbage")), "takes 8 bytes, but 15 follow");
+  REQUIRE_DATASET_ERROR(parse_npy(to_bytes(plain + "\x93NUMPY")), "version 0");
 }

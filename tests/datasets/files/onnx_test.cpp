@@ -2,7 +2,11 @@
 #include "datasets/files/onnx.h"
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
+#include "datasets/files/protobuf.h"
+#include "datasets/inspect.h"
 #include "datasets/layers/unpack.h"
 #include "tests/datasets/temporary_file.h"
 #include "tests/weight_files.h"
@@ -11,6 +15,11 @@ using namespace ecmv::datasets;
 using namespace ecmv::tests;
 
 namespace {
+
+std::vector<TensorView> parsed(std::span<const std::byte> bytes) {
+  std::vector<FileBytes> files;
+  return parse_onnx(bytes, "", files);
+}
 
 enum Field : uint32_t { kFloatData = 4, kInt32Data = 5, kInt64Data = 7, kRawData = 9, kUint64Data = 11 };
 
@@ -25,7 +34,7 @@ std::vector<std::byte> model_of(const std::string& tensor) { return to_bytes(onn
 // The elements of the only tensor, as bytes.
 std::string unpacked(const std::string& tensor) {
   const auto file = model_of(tensor);
-  const auto tensors = parse_onnx(file);
+  const auto tensors = parsed(file);
   REQUIRE(tensors.size() == 1);
   std::vector<std::byte> room;
   const TensorView view = unpack(tensors[0], room);
@@ -34,7 +43,7 @@ std::string unpacked(const std::string& tensor) {
 
 void refused(const std::string& tensor, const char* part) {
   const auto file = model_of(tensor);
-  REQUIRE_DATASET_ERROR(parse_onnx(file), part);
+  REQUIRE_DATASET_ERROR(parsed(file), part);
 }
 
 }  // namespace
@@ -46,7 +55,7 @@ TEST_CASE("ONNX initialisers with raw data are views of the file") {
                           onnx_initializer(proto_bytes(1, varint(1) + varint(4)) + proto_number(2, kBfloat) +
                                            proto_bytes(kRawData, u64(7)))));
   CHECK(looks_like_onnx(file));
-  const auto tensors = parse_onnx(file);
+  const auto tensors = parsed(file);
   REQUIRE(tensors.size() == 3);
   CHECK(tensors[0].name == "w");
   CHECK(tensors[0].dtype == "I8");
@@ -76,7 +85,7 @@ TEST_CASE("constants of nodes and initialisers of inner graphs are read, with th
       onnx_node("seven", proto_number(1, 2) + proto_number(2, kInt8) + proto_bytes(kRawData, "ab"));
   const std::string inner = onnx_initializer(onnx_tensor("deep", {1, 1}, kInt8, proto_bytes(kRawData, "x")));
   const auto file = to_bytes(onnx_model(constant + onnx_node("branch", inner, 6)));
-  const auto tensors = parse_onnx(file);
+  const auto tensors = parsed(file);
   REQUIRE(tensors.size() == 2);
   CHECK(tensors[0].name == "seven");
   CHECK(tensors[0].shape == std::vector<int64_t>{2});
@@ -85,7 +94,7 @@ TEST_CASE("constants of nodes and initialisers of inner graphs are read, with th
 
 TEST_CASE("types that ONNX alone has are named, and no matrix of them is given") {
   const auto file = model_of(onnx_tensor("texts", {1, 1}, kString, proto_bytes(6, "a text")));
-  CHECK(parse_onnx(file)[0].dtype == "STRING");
+  CHECK(parsed(file)[0].dtype == "STRING");
   const TemporaryFile stored(file);
   SourceRequest request;
   request.texts["file"] = stored.path();
@@ -110,15 +119,15 @@ TEST_CASE("an unreadable ONNX file is refused with the reason") {
   refused(onnx_tensor("w", std::vector<int64_t>(17, 1), kInt8, proto_bytes(kRawData, "a")), "more than 16 dimensions");
   refused(onnx_tensor("w", {1}, kInt8, proto_bytes(3, "")), "segments");
   refused(onnx_tensor("w", {1}, kInt8, proto_bytes(13, proto_bytes(1, "location") + proto_bytes(2, "w.bin"))),
-          "\"w\" is stored in another file, which is not read");
-  refused(onnx_tensor("w", {1}, kInt8, proto_number(14, 1)), "another file");
+          "w.bin\" cannot be read");
+  refused(onnx_tensor("w", {1}, kInt8, proto_number(14, 1)), "no file of the model's folder");
   refused(onnx_tensor(std::string(5000, 'n'), {1}, kInt8, ""), "a name of 5000 bytes");
   refused("\x0B\x0C", "no protobuf message");  // a group
   refused(proto_bytes(kRawData, "abc").substr(0, 3), "no protobuf message");
   std::string deep = onnx_initializer(onnx_tensor("w", {1}, kInt8, proto_bytes(kRawData, "a")));
   for (int i = 0; i < 20; ++i) deep = onnx_node("x", deep, 6);
-  REQUIRE_DATASET_ERROR(parse_onnx(to_bytes(onnx_model(deep))), "graphs are nested too deeply");
-  REQUIRE_DATASET_ERROR(parse_onnx(to_bytes(onnx_model(proto_bytes(15, "")))), "sparse initialisers");
+  REQUIRE_DATASET_ERROR(parsed(to_bytes(onnx_model(deep))), "graphs are nested too deeply");
+  REQUIRE_DATASET_ERROR(parsed(to_bytes(onnx_model(proto_bytes(15, "")))), "sparse initialisers");
 }
 
 TEST_CASE("a cut ONNX file is never taken for a whole one") {
@@ -126,6 +135,81 @@ TEST_CASE("a cut ONNX file is never taken for a whole one") {
   for (size_t length = 11; length < whole.size(); ++length) {
     const auto cut = to_bytes(whole.substr(0, length));
     CHECK_FALSE(looks_like_onnx(cut));
-    CHECK_THROWS_AS(parse_onnx(cut), DatasetError);
+    CHECK_THROWS_AS(parsed(cut), DatasetError);
   }
+}
+
+TEST_CASE("elements of less than 8 bits have the right bytes, raw or in int32_data, and odd numbers of them") {
+  constexpr uint32_t kUint4 = 21, kInt4 = 22, kFloat4 = 23, kInt2 = 26, kFnuz = 18;
+  const auto numbers = [](std::initializer_list<int> values) {
+    std::string out;
+    for (const int value : values) out += static_cast<char>(value);
+    return out;
+  };
+  CHECK(unpacked(onnx_tensor("w", {3}, kInt4, proto_bytes(kRawData, "\x8F\x07"))) == numbers({-1, -8, 7}));
+  CHECK(unpacked(onnx_tensor("w", {3}, kInt4, proto_bytes(kInt32Data, packed({0x8F, 7})))) == numbers({-1, -8, 7}));
+  CHECK(unpacked(onnx_tensor("w", {2}, kInt4, proto_bytes(kInt32Data, packed({-113})))) == numbers({-1, -8}));
+  CHECK(unpacked(onnx_tensor("w", {2}, kUint4, proto_bytes(kInt32Data, packed({0x8F})))) == numbers({15, 8}));
+  CHECK(unpacked(onnx_tensor("w", {2}, kFloat4, proto_bytes(kInt32Data, packed({0x7F})))) == numbers({-12, 12}));
+  CHECK(unpacked(onnx_tensor("w", {4}, kInt2, proto_bytes(kInt32Data, packed({0xE4})))) == numbers({0, 1, -2, -1}));
+  CHECK(unpacked(onnx_tensor("w", {2}, kFnuz, proto_bytes(kInt32Data, packed({0x80, 1})))) == numbers({-128, 1}));
+  refused(onnx_tensor("w", {4}, kInt4, proto_bytes(kInt32Data, packed({1, 2, 3, 4}))), "another number of them");
+  refused(onnx_tensor("w", {2}, kUint4, proto_bytes(kInt32Data, packed({256}))), "the number 256, which that type");
+  const auto file =
+      model_of(onnx_tensor("w", {64, 96}, kUint4, proto_bytes(kInt32Data, packed(std::vector<int64_t>(3072, 0x5A)))));
+  const TensorSummary summary = summarize(parsed(file)[0]);
+  CHECK(summary.stored_bytes == 3072);
+  CHECK(summary.elements == 6144);
+  CHECK(summary.entropy_bits.value() == 1);
+}
+
+TEST_CASE("constants of a model's functions are tensors, too") {
+  const std::string tensor = onnx_tensor("", {2}, kInt8, proto_bytes(kRawData, "ab"));
+  // A node of a function is its field 7, of a graph its field 1.
+  const std::string node = onnx_node("c", tensor);
+  ProtobufReader reader(std::as_bytes(std::span(node)));
+  const std::span<const std::byte> inner = reader.next()->run;
+  const std::string function =
+      proto_bytes(1, "f") + proto_bytes(7, {reinterpret_cast<const char*>(inner.data()), inner.size()});
+  const auto file = to_bytes(onnx_model("") + proto_bytes(25, function));
+  const auto tensors = parsed(file);
+  REQUIRE(tensors.size() == 1);
+  CHECK(tensors[0].name == "c");
+  CHECK(tensors[0].bytes.size() == 2);
+}
+
+TEST_CASE("tensors in other files of the model's folder are read, and no others") {
+  namespace fs = std::filesystem;
+  const TemporaryFile outside(to_bytes("secret"));
+  const fs::path folder = outside.path() + ".onnx_folder";
+  fs::create_directories(folder / "data");
+  std::ofstream(folder / "data" / "w.bin") << "0123456789";
+  fs::create_symlink(outside.path(), folder / "link.bin");
+  const auto at = [](const std::string& location, const std::string& offset, const std::string& length) {
+    const auto entry = [](const std::string& key, const std::string& value) {
+      return value.empty() ? "" : proto_bytes(13, proto_bytes(1, key) + proto_bytes(2, value));
+    };
+    return model_of(onnx_tensor(
+        "w", {4}, kInt8,
+        entry("location", location) + entry("offset", offset) + entry("length", length) + proto_number(14, 1)));
+  };
+  const auto read = [&](const std::vector<std::byte>& model) {
+    std::vector<FileBytes> files;
+    const TensorView tensor = parse_onnx(model, folder, files).front();
+    return std::string(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+  };
+  CHECK(read(at("data/w.bin", "3", "4")) == "3456");
+  CHECK(read(at("data/w.bin", "6", "")) == "6789");
+  CHECK(read(at("./data/../data/w.bin", "0", "4")) == "0123");
+  const char* const kElsewhere = "which is no file of the model's folder";
+  for (const std::string& location : {std::string("../") + fs::path(outside.path()).filename().string(), outside.path(),
+                                      std::string("link.bin"), std::string("."), std::string("..")})
+    REQUIRE_DATASET_ERROR(read(at(location, "0", "4")), kElsewhere);
+  REQUIRE_DATASET_ERROR(read(at("data/w.bin", "8", "4")), "beyond the end of");
+  REQUIRE_DATASET_ERROR(read(at("data/w.bin", "18446744073709551615", "4")), "beyond the end of");
+  REQUIRE_DATASET_ERROR(read(at("data/w.bin", "4294967296", "4")), "beyond the end of");
+  REQUIRE_DATASET_ERROR(read(at("data/w.bin", "-1", "4")), "which is no number");
+  REQUIRE_DATASET_ERROR(read(at("data/w.bin", "0", "3")), "another number of them");
+  REQUIRE_DATASET_ERROR(read(at("data/gone.bin", "0", "4")), "cannot be read");
+  fs::remove_all(folder);
 }

@@ -39,7 +39,7 @@ SourceRequest request_for(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("a folder's shards are read together, and only the tensors that the index names in each") {
+TEST_CASE("a folder's shards are read together, with a remark on tensors that the index does not name") {
   const Folder folder;
   folder.write("one.safetensors", shard({"b", "a", "old"}));
   folder.write("two.safetensors", shard({"c"}));
@@ -47,10 +47,13 @@ TEST_CASE("a folder's shards are read together, and only the tensors that the in
                R"({"metadata": {"total_size": 12, "more": [1, {"weight_map": 2}]},
                    "weight_map": {"c": "two.safetensors", "a": "one.safetensors", "b": "one.safetensors"}})");
   const Dataset dataset = load("weights", request_for(folder.path));
-  REQUIRE(dataset.layers.size() == 3);
+  REQUIRE(dataset.layers.size() == 4);
   CHECK(dataset.layers[0].name == "b");  // in the order of bytes
   CHECK(dataset.layers[1].name == "a");
-  CHECK(dataset.layers[2].name == "c");
+  CHECK(dataset.layers[2].name == "old");
+  CHECK(dataset.layers[3].name == "c");
+  CHECK(open_weights(folder.path.string()).remarks ==
+        std::vector<std::string>{"The index does not name 1 tensor, \"old\", of one.safetensors: read all the same."});
   SourceRequest request = request_for(folder.path);
   request.texts["tensors"] = "^[ac]$";
   CHECK(load("weights", request).layers.size() == 2);
@@ -148,4 +151,86 @@ TEST_CASE("floats are rounded to bf16 where asked") {
   REQUIRE_DATASET_ERROR(load("weights", request), "elements of type i32, which are not rounded to bf16");
   request.texts["type"] = "f8";
   REQUIRE_DATASET_ERROR(load("weights", request), "rounds floats to bf16 only, not to \"f8\"");
+}
+
+TEST_CASE("all parts of a GGUF model are read, whichever is named, and a missing one is told of") {
+  const auto part = [](uint64_t number, const std::string& tensor) {
+    const auto pair = [](const char* key, uint64_t value) { return gguf_text(key) + u32(2) + little(value, 2); };
+    return GgufFile{{{tensor, {2, 2}, kF32, std::string(16, '\1')}}, {pair("split.no", number), pair("split.count", 3)}}
+        .bytes();
+  };
+  const Folder folder;
+  folder.write("m-00001-of-00003.gguf", part(0, "a"));
+  folder.write("m-00002-of-00003.gguf", part(1, "b"));
+  folder.write("m-00003-of-00003.gguf", part(2, "c"));
+  const std::string second = (folder.path / "m-00002-of-00003.gguf").string();
+  const WeightFiles all = open_weights(second);
+  REQUIRE(all.tensors.size() == 3);
+  CHECK(all.tensors[0].name == "a");
+  CHECK(all.tensors[2].name == "c");
+  CHECK(all.remarks.empty());
+  fs::remove(folder.path / "m-00003-of-00003.gguf");
+  const WeightFiles some = open_weights(second);
+  CHECK(some.tensors.size() == 2);
+  CHECK(some.remarks ==
+        std::vector<std::string>{"The model has 3 files, and 1 of them, such as "
+                                 "\"m-00003-of-00003.gguf\", are missing: totals are those of a part."});
+  folder.write("renamed.gguf", part(1, "b"));
+  CHECK(
+      open_weights((folder.path / "renamed.gguf").string()).remarks.at(0).starts_with("The model has 3 files, and 2"));
+}
+
+TEST_CASE("files and tensors that a stale index hides are told of") {
+  const Folder folder;
+  folder.write("one.safetensors", shard({"a", "b"}));
+  folder.write("two.safetensors", shard({"b"}));
+  folder.write("three.safetensors", shard({"c"}));
+  folder.write("model.safetensors.index.json", R"({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})");
+  const WeightFiles weights = open_weights(folder.path.string());
+  CHECK(weights.tensors.size() == 2);
+  CHECK(weights.remarks ==
+        std::vector<std::string>{
+            "Left out of one.safetensors: 1 tensor, \"b\", for which the index names another file.",
+            "The folder has 1 other file, \"three.safetensors\", of weights that are no part of its model as it is "
+            "described: not read."});
+  folder.write("m-00002-of-00003.safetensors", shard({"b"}));
+  CHECK(open_weights((folder.path / "m-00002-of-00003.safetensors").string())
+            .remarks.at(0)
+            .find("one of several files") != std::string::npos);
+}
+
+TEST_CASE("an index with a zero byte is refused, as other JSON with one is") {
+  const std::string index = R"({"weight_map": {"a": "b"}})";
+  REQUIRE_DATASET_ERROR(parse_weight_index(index + std::string("\0", 1) + "{}"), "a zero byte at byte 26");
+}
+
+TEST_CASE("a file of several element types says which, and gives those of one") {
+  const TemporaryFile file(to_bytes(safetensors_file({{"q", "F8_E4M3", "[2, 2]", "abcd"},
+                                                      {"head", "BF16", "[3, 2]", "abcdefghijkl"},
+                                                      {"table", "U8", "[1, 1]", "a"}})));
+  SourceRequest request = request_for(file.path());
+  request.texts["tensors"] = ".";
+  const SourceFacts facts = find_source("weights")->check(request);
+  REQUIRE(facts.types.size() == 3);
+  CHECK(facts.types[1].type == ElementType::bf16);
+  CHECK(facts.types[1].bytes == 12);
+  request.texts["elements"] = "bf16";
+  REQUIRE(load("weights", request).layers.size() == 1);
+  CHECK(load("weights", request).layers[0].name == "head");
+  request.texts["elements"] = "f64";
+  REQUIRE_DATASET_ERROR(load("weights", request), "No matrix that was asked for has elements of type \"f64\"");
+}
+
+TEST_CASE("a table of bytes does not keep the floats of a model from being read") {
+  const TemporaryFile file(
+      to_bytes(safetensors_file({{"q", "F32", "[8, 8]", std::string(256, 'a')}, {"table", "U8", "[1, 3]", "abc"}})));
+  CHECK(load("weights", request_for(file.path())).layers.at(0).name == "q");
+  CHECK(find_source("weights")->check(request_for(file.path())).remarks.at(0).find("\"table\" of U8") !=
+        std::string::npos);
+  const TemporaryFile bytes(
+      to_bytes(safetensors_file({{"q", "I8", "[8, 8]", std::string(64, 'a')}, {"table", "U8", "[1, 4]", "abcd"}})));
+  const Dataset both = load("weights", request_for(bytes.path()));
+  REQUIRE(both.layers.size() == 2);
+  CHECK(both.layers[1].type == ElementType::i8);
+  CHECK(both.unsigned_layers == 1);
 }

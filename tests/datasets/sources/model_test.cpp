@@ -281,3 +281,56 @@ TEST_CASE("what is no model is refused with the reason") {
                              "num_attention_heads": 1000000, "head_dim": 1000000, "vocab_size": 20})"),
                         "its heads have 1000000000000 rows together");
 }
+
+TEST_CASE("the language model of a nested config is what counts") {
+  const std::string inner = std::string(kTiny);
+  const std::string nested =
+      R"({"model_type": "llava", "vision_config": {"hidden_size": 99}, "text_config": )" + inner + "}";
+  CHECK(parse_model_config(nested).hidden == 8);
+  CHECK(parse_model_config(R"({"thinker_config": {"text_config": )" + inner + "}}").vocabulary == 20);
+  CHECK_FALSE(ties_embeddings(R"({"text_config": {"tie_word_embeddings": false}})"));
+  CHECK_FALSE(ties_embeddings(R"({"text_config": {}, "tie_word_embeddings": false})"));
+  CHECK(ties_embeddings(R"({"text_config": {"tie_word_embeddings": true}, "tie_word_embeddings": false})"));
+  REQUIRE_DATASET_ERROR(parse_model_config(std::string(kTiny) + std::string("\0{", 2)), "a zero byte");
+}
+
+TEST_CASE("encoders of images are no part of a decoding step, and what is left out of one is told of") {
+  const auto tensor = [](const std::string& name) {
+    return SafetensorsEntry{name, "F32", "[2, 2]", std::string(16, 'a')};
+  };
+  const TemporaryFile file(to_bytes(safetensors_file(
+      {tensor("language_model.model.layers.0.self_attn.q_proj.weight"),
+       tensor("vision_tower.encoder.layers.0.self_attn.q_proj.weight"), tensor("multi_modal_projector.linear_1.weight"),
+       tensor("language_model.model.layers.0.mlp.gate.weight"), tensor("language_model.lm_head.weight")})));
+  SourceRequest request;
+  request.texts["model"] = file.path();
+  CHECK(names_of(load("model", request)) ==
+        std::vector<std::string>{"language_model.model.layers.0.self_attn.q_proj.weight",
+                                 "language_model.lm_head.weight"});
+  CHECK(
+      find_source("model")->check(request).remarks ==
+      std::vector<std::string>{"Left out of the step, of encoders of images and the like: 2 tensors, 32 bytes, such as "
+                               "\"vision_tower.encoder.layers.0.self_attn.q_proj.weight\" of F32.",
+                               "Left out of the step, no layers by their names: 1 tensor, 16 bytes, such as "
+                               "\"language_model.model.layers.0.mlp.gate.weight\" of F32."});
+  const TemporaryFile images(
+      to_bytes(safetensors_file({tensor("vision_model.encoder.layers.0.self_attn.q_proj.weight")})));
+  request.texts["model"] = images.path();
+  CHECK(load("model", request).layers.size() == 1);
+}
+
+TEST_CASE("one layer of a type that is not read does not keep the others from a step") {
+  const BlocksTensor read = blocks_tensor("blk.0.attn_q.weight", {32, 2}, kQ4_0);
+  const GgufTensor head{"output.weight", {256, 1}, kQ4_K, std::string(144, '\0')};
+  const TemporaryFile file(to_bytes(GgufFile{{read.tensor, head}, {}}.bytes()));
+  SourceRequest request;
+  request.texts["model"] = file.path();
+  CHECK(names_of(load("model", request)) == std::vector<std::string>{"blk.0.attn_q.weight"});
+  CHECK(find_source("model")->check(request).remarks ==
+        std::vector<std::string>{"Left out of the step, of types that are not read: 1 tensor, 144 bytes, such as "
+                                 "\"output.weight\" of Q4_K."});
+  const GgufTensor other{"blk.0.attn_q.weight", {256, 1}, kQ4_K, std::string(144, '\0')};
+  const TemporaryFile none(to_bytes(GgufFile{{other}, {}}.bytes()));
+  request.texts["model"] = none.path();
+  REQUIRE_DATASET_ERROR(load("model", request), "of a type that is read. Left out of the step");
+}

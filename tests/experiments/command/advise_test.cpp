@@ -235,7 +235,7 @@ TEST_CASE("advise measures a sample, keeps its records, and says the same of the
   CHECK(ecmv({"advise", "tiny", "--records", "measured.jsonl", "--codec", "raw_bf16"}) == 2);
   CHECK_THAT(ecmv.err, ContainsSubstring("--records excludes --codec"));
   CHECK(ecmv({"advise", "tiny", "--records", "measured.jsonl", "--batch", "8"}) == 6);
-  CHECK_THAT(ecmv.out, ContainsSubstring("There is no measured product of bf16 weights"));
+  CHECK_THAT(ecmv.out, ContainsSubstring("No lossless product of bf16 weights was measured"));
 }
 
 TEST_CASE("advise of nothing that is there names what would be") {

@@ -117,7 +117,7 @@ TEST_CASE("the shard comes from the variables of a job array or of a test runner
   CHECK_THAT(said({{"TEST_SHARD_INDEX", "1"}}), ContainsSubstring("is set and the other is not"));
   CHECK(ecmv.code == 2);
   CHECK_THAT(said({{"TEST_SHARD_INDEX", "x"}, {"TEST_TOTAL_SHARDS", "3"}}),
-             ContainsSubstring("TEST_SHARD_INDEX=x: this is no number"));
+             ContainsSubstring("TEST_SHARD_INDEX=x: a shard needs a number"));
   CHECK(ecmv.code == 2);
 }
 

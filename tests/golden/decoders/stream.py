@@ -43,14 +43,14 @@ def blocks_of(rows, cols, block_elements, offsets, payload, padding):
         yield min(rows_per_block, rows - b * rows_per_block) * cols, payload[begins[b] : begins[b + 1]]
 
 
-def decode_matrix(decode, sections, settings, rows, cols):
-    if rows * cols == 0:
+def decode_matrix(decode, sections, settings, rows, cols, takes_empty=False):
+    if rows * cols == 0 and not takes_empty:
         assert not any(sections)
         return b""
     return decode(sections, settings, rows, cols)
 
 
-def check_exported(decode, path):
+def check_exported(decode, path, takes_empty):
     """Whether every layer of an exported stream is that of the matrices beside it."""
     tensors, metadata = read_tensors(path)
     matrices, _ = read_tensors(os.path.join(os.path.dirname(path), metadata["matrices"]))
@@ -60,22 +60,24 @@ def check_exported(decode, path):
         what = pairs_of(metadata[name])
         sections = sections_of(tensors, name + ".")
         decoded = decode_matrix(
-            decode, sections, pairs_of(metadata["settings"]), int(what["rows"]), int(what["cols"])
+            decode, sections, pairs_of(metadata["settings"]), int(what["rows"]), int(what["cols"]), takes_empty
         )
         print("%s: %s" % (name, "equal" if decoded == matrices[name] else "DIFFERENT"))
         equal = equal and decoded == matrices[name]
     return equal
 
 
-def main(decode):
+def main(decode, takes_empty=False):
     """STREAM of `ecmv export`: compares every layer. Golden STREAM ROWS COLS OUT, repeated: decodes to OUT."""
     arguments = sys.argv[1:]
     if len(arguments) == 1:
-        sys.exit(0 if check_exported(decode, arguments[0]) else 1)
+        sys.exit(0 if check_exported(decode, arguments[0], takes_empty) else 1)
     assert arguments and len(arguments) % 4 == 0, main.__doc__
     for path, rows, cols, out in zip(*[iter(arguments)] * 4):
         tensors, metadata = read_tensors(path)
         sections = sections_of(tensors, "")
-        decoded = decode_matrix(decode, sections, pairs_of(metadata["settings"]), int(rows), int(cols))
+        decoded = decode_matrix(
+            decode, sections, pairs_of(metadata["settings"]), int(rows), int(cols), takes_empty
+        )
         with open(out, "wb") as file:
             file.write(decoded)

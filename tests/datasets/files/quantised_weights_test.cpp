@@ -1,0 +1,270 @@
+// Claims about quantised checkpoints: which tensors are weights and which are scales, and what packed codes hold.
+#include "datasets/layers/quantised_weights.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "datasets/files/weight_files.h"
+#include "datasets/inspect.h"
+#include "datasets/layers/unpack.h"
+#include "datasets/layers/weight_layers.h"
+#include "tests/datasets/temporary_file.h"
+#include "tests/weight_files.h"
+
+using namespace ecmv::datasets;
+using namespace ecmv::tests;
+
+namespace {
+
+const std::string kQ = "model.layers.0.self_attn.q_proj.";
+
+struct Checkpoint {
+  explicit Checkpoint(const std::vector<SafetensorsEntry>& entries) : file(to_bytes(safetensors_file(entries))) {}
+  TemporaryFile file;
+  WeightFiles open = open_weights(file.path());
+  const TensorView& find(const std::string& name) const {
+    for (const TensorView& tensor : open.tensors)
+      if (tensor.name == name) return tensor;
+    throw std::logic_error("no tensor " + name);
+  }
+  SourceRequest request(const char* parameter) const {
+    SourceRequest request;
+    request.texts[parameter] = file.path();
+    return request;
+  }
+};
+
+std::string zeros(size_t bytes) { return std::string(bytes, '\0'); }
+
+std::vector<int> elements_of(const TensorView& tensor) {
+  std::vector<std::byte> room;
+  std::vector<int> out;
+  for (const std::byte byte : unpack(tensor, room).bytes) out.push_back(static_cast<int8_t>(byte));
+  return out;
+}
+
+// Codes as 32-bit words, `bits` each, without a gap; the first lowest.
+std::string words_of(const std::vector<int>& codes, int bits) {
+  std::string out(codes.size() * static_cast<size_t>(bits) / 8, '\0');
+  for (size_t i = 0; i < codes.size() * static_cast<size_t>(bits); ++i)
+    if (codes[i / static_cast<size_t>(bits)] >> (i % static_cast<size_t>(bits)) & 1)
+      out[i / 8] = static_cast<char>(out[i / 8] | 1 << (i % 8));
+  return out;
+}
+
+// What remains of a model: its layers, and that `model` and `weights` take them alone.
+void expect_one_layer(const Checkpoint& checkpoint, const std::string& name, Shape shape, int64_t bytes_beside) {
+  const WeightLayers found = weight_layers(checkpoint.file.path());
+  CHECK(found.source == "model");
+  REQUIRE(found.layers.size() == 1);
+  CHECK(found.layers[0].name == name);
+  CHECK(found.layers[0].shape == shape);
+  CHECK(found.bytes_beside == bytes_beside);
+  const Dataset dataset = load("model", checkpoint.request("model"));
+  REQUIRE(dataset.layers.size() == 1);
+  CHECK(dataset.layers[0].shape == shape);
+  REQUIRE(dataset.scales.size() == 1);
+  CHECK(dataset.scales[0].stored.size() == static_cast<size_t>(bytes_beside));
+  CHECK(load("weights", checkpoint.request("file")).layers.size() == 1);
+}
+
+}  // namespace
+
+TEST_CASE("scales and zero points of quantised checkpoints are no layers, and count beside their weights") {
+  struct Beside {
+    std::string name, dtype, shape;
+    size_t bytes;
+  };
+  const auto check = [](const std::string& dtype, const std::vector<Beside>& beside) {
+    CAPTURE(dtype, beside.front().name);
+    std::vector<SafetensorsEntry> entries = {{kQ + "weight", dtype, "[16, 32]", zeros(512)}};
+    int64_t bytes = 0;
+    for (const Beside& one : beside) {
+      entries.push_back({kQ + one.name, one.dtype, one.shape, zeros(one.bytes)});
+      bytes += static_cast<int64_t>(one.bytes);
+    }
+    expect_one_layer(Checkpoint(entries), kQ + "weight", {16, 32}, bytes);
+  };
+  check("F8_E4M3", {{"weight_scale_inv", "F32", "[2, 4]", 32}});
+  check("F8_E4M3", {{"weight_scale", "BF16", "[16, 1]", 32}, {"input_scale", "F32", "[]", 4}});
+  check("I8", {{"weight_scale", "F32", "[16, 1]", 64}, {"weight_zero_point", "I8", "[16, 1]", 16}});
+  check("I8", {{"SCB", "F32", "[16]", 64}, {"weight_format", "U8", "[]", 1}});
+  check("U8", {{"scales", "F16", "[16, 2]", 64}, {"biases", "F16", "[16, 2]", 64}});
+}
+
+TEST_CASE("GPTQ's words are codes of outputs by inputs, of 2, 3, 4 and 8 bits") {
+  constexpr int kInputs = 64, kOutputs = 32;
+  for (const int bits : {2, 3, 4, 8}) {
+    CAPTURE(bits);
+    std::vector<int> expected(kInputs * kOutputs);
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<int>(i * 7 % 251) & ((1 << bits) - 1);
+    std::string data(kInputs * kOutputs * static_cast<size_t>(bits) / 8, '\0');
+    for (size_t o = 0; o < kOutputs; ++o) {
+      const std::string column = words_of(
+          {expected.begin() + static_cast<long>(o) * kInputs, expected.begin() + static_cast<long>(o + 1) * kInputs},
+          bits);
+      for (size_t word = 0; word < column.size() / 4; ++word)
+        data.replace((word * kOutputs + o) * 4, 4, column.substr(word * 4, 4));
+    }
+    const Checkpoint checkpoint(
+        {{kQ + "qweight", "I32", "[" + std::to_string(kInputs * bits / 32) + ", 32]", data},
+         {kQ + "qzeros", "I32", "[2, " + std::to_string(bits) + "]", zeros(static_cast<size_t>(bits) * 8)},
+         {kQ + "scales", "F16", "[2, 32]", zeros(128)},
+         {kQ + "g_idx", "I32", "[64]", zeros(256)}});
+    const TensorView& codes = checkpoint.find(kQ + "qweight");
+    CHECK(codes.dtype == "GPTQ_INT" + std::to_string(bits));
+    CHECK(codes.shape == std::vector<int64_t>{kOutputs, kInputs});
+    for (int& value : expected) value = static_cast<int8_t>(value);
+    CHECK(elements_of(codes) == expected);
+    if (bits == 4) expect_one_layer(checkpoint, kQ + "qweight", {32, 64}, 32 + 128 + 256);
+    CHECK(summarize(codes).stored_bytes == kInputs * kOutputs * bits / 8);
+    CHECK(summarize(codes).entropy_bits.value() <= bits);
+  }
+}
+
+TEST_CASE("AWQ's words interleave eight outputs") {
+  constexpr int kOrder[] = {0, 2, 4, 6, 1, 3, 5, 7};  // the output of each place in a word
+  std::string data;
+  std::vector<int> expected(16 * 32);
+  for (int input = 0; input < 32; ++input)
+    for (int word = 0; word < 2; ++word) {
+      std::vector<int> codes;
+      for (const int output : kOrder) {
+        const int code = (input * 5 + word * 3 + output) % 16;
+        expected[static_cast<size_t>((word * 8 + output) * 32 + input)] = code;
+        codes.push_back(code);
+      }
+      data += words_of(codes, 4);
+    }
+  const Checkpoint checkpoint({{kQ + "qweight", "I32", "[32, 2]", data},
+                               {kQ + "qzeros", "I32", "[1, 2]", zeros(8)},
+                               {kQ + "scales", "F16", "[1, 16]", zeros(32)}});
+  const TensorView& codes = checkpoint.find(kQ + "qweight");
+  CHECK(codes.dtype == "AWQ_INT4");
+  CHECK(elements_of(codes) == expected);
+  expect_one_layer(checkpoint, kQ + "qweight", {16, 32}, 40);
+}
+
+TEST_CASE("words of compressed-tensors have the shape that stands beside them") {
+  std::vector<int> codes(4 * 16);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<int>(i * 11 % 16);
+  const Checkpoint checkpoint({{kQ + "weight_packed", "I32", "[4, 2]", words_of(codes, 4)},
+                               {kQ + "weight_scale", "BF16", "[4, 1]", zeros(8)},
+                               {kQ + "weight_shape", "I64", "[2]", u64(4) + u64(16)}});
+  CHECK(checkpoint.find(kQ + "weight_packed").dtype == "UINT4");
+  CHECK(elements_of(checkpoint.find(kQ + "weight_packed")) == codes);
+  expect_one_layer(checkpoint, kQ + "weight_packed", {4, 16}, 24);
+}
+
+TEST_CASE("bitsandbytes' codes of four bits have the shape of their state") {
+  const std::string state = R"({"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [4, 16]})";
+  const std::string weight = kQ + "weight";
+  const Checkpoint checkpoint(
+      {{weight, "U8", "[32, 1]", "\x1F" + zeros(31)},
+       {weight + ".absmax", "U8", "[1]", zeros(1)},
+       {weight + ".quant_map", "F32", "[16]", zeros(64)},
+       {weight + ".quant_state.bitsandbytes__nf4", "U8", "[" + std::to_string(state.size()) + "]", state}});
+  CHECK(checkpoint.find(weight).dtype == "NF4");
+  CHECK(elements_of(checkpoint.find(weight))[0] == 1);  // the high half comes first
+  CHECK(elements_of(checkpoint.find(weight))[1] == 15);
+  CHECK(!summarize(checkpoint.find(weight)).sigma);
+}
+
+TEST_CASE("MXFP4 is codes and powers of two apart: experts are layers, and products have their numbers") {
+  const std::string experts = "model.layers.0.mlp.experts.gate_up_proj";
+  std::string blocks, scales;
+  for (int block = 0; block < 2 * 4 * 2; ++block) {  // two experts of 4 rows with 64 columns
+    for (int byte = 0; byte < 16; ++byte) blocks += static_cast<char>((byte * 17 + block * 5) & 255);
+    scales += static_cast<char>(126 + block % 3);
+  }
+  const Checkpoint checkpoint({{experts + "_blocks", "U8", "[2, 4, 2, 16]", blocks},
+                               {experts + "_scales", "U8", "[2, 4, 2]", scales},
+                               {experts + "_bias", "BF16", "[2, 4]", zeros(16)}});
+  const TensorView& codes = checkpoint.find(experts + "_blocks");
+  CHECK(codes.dtype == "F4");
+  CHECK(codes.shape == std::vector<int64_t>{2, 4, 64});
+  CHECK(checkpoint.find(experts + "_scales").dtype == "F8_E8M0");
+  CHECK(summarize(codes).entropy_bits.value() > 3);
+  CHECK(summarize(checkpoint.find(experts + "_scales")).entropy_bits.value() > 1);
+  const WeightLayers layers = weight_layers(checkpoint.file.path());
+  REQUIRE(layers.layers.size() == 2);
+  CHECK(layers.layers[0].kind == LayerKind::gate_up);
+  CHECK(layers.layers[0].stored_bytes == 4 * (32 + 2));
+
+  const Dataset dataset = load("model", checkpoint.request("model"));
+  REQUIRE(dataset.layers.size() == 2);
+  CHECK(dataset.layers[1].shape == Shape{4, 64});
+  REQUIRE(dataset.scales.size() == 2);
+  CHECK(dataset.scales[0].type == ScaleType::e8m0);
+  CHECK(dataset.scales[0].stored.size() == 8);
+  CHECK(find_source("model")->check(checkpoint.request("model")).group_cols == 32);
+  constexpr double kNumbers[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6};
+  std::vector<double> row(64);
+  read_row(dataset.layers[1].view(), dataset.scales[1], 2, row);
+  for (size_t col = 0; col < 64; ++col) {
+    const size_t at = (1 * 4 + 2) * 64 + col;
+    const int byte = static_cast<unsigned char>(blocks[at / 2]);
+    const double scale = std::ldexp(1, static_cast<unsigned char>(scales[at / 32]) - 127);
+    CHECK(row[col] == kNumbers[at % 2 == 0 ? byte & 15 : byte >> 4] * scale);
+  }
+}
+
+TEST_CASE("NVFP4 is codes with e4m3 scales beside them, packed or as F4") {
+  const Checkpoint packed({{kQ + "weight", "U8", "[4, 16]", std::string(64, '\x21')},
+                           {kQ + "weight_scale", "F8_E4M3", "[4, 2]", std::string(8, '\x38')},
+                           {kQ + "weight_scale_2", "F32", "[]", zeros(4)}});
+  CHECK(packed.find(kQ + "weight").dtype == "F4");
+  expect_one_layer(packed, kQ + "weight", {4, 32}, 12);
+  const Checkpoint f4({{kQ + "weight", "F4", "[4, 32]", std::string(64, '\x21')},
+                       {kQ + "weight_scale", "F8_E8M0", "[4, 1]", std::string(4, '\x7F')}});
+  const Dataset dataset = load("model", f4.request("model"));
+  CHECK(dataset.scales.at(0).groups == 1);
+  std::vector<float> scale(1);
+  dataset.scales[0].of_row(0, scale);
+  CHECK(scale[0] == 0.5F);
+}
+
+TEST_CASE("blocks of MXFP4 and NVFP4 in GGUF have the numbers that ggml gives them") {
+  constexpr int kTwice[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  std::string codes;
+  for (int byte = 0; byte < 16; ++byte) codes += static_cast<char>(byte * 31 & 255);
+  const std::string mx = "\x80" + codes;                      // 2^1 * 0.5
+  const std::string nv = "\x38\x40\x30\x38" + codes + codes;  // 1, 2, 0.5 and 1, halved
+  const TemporaryFile file(to_bytes(GgufFile{
+      {{"blk.0.ffn_up.weight", {32, 1}, kMxfp4, mx}, {"blk.0.ffn_down.weight", {64, 1}, kNvfp4, nv}},
+      {}}.bytes()));
+  SourceRequest request;
+  request.texts["file"] = file.path();
+  const Dataset dataset = load("weights", request);
+  REQUIRE(dataset.layers.size() == 2);
+  const auto twice = [&](size_t byte, bool high) {
+    const int both = static_cast<unsigned char>(codes[byte]);
+    return kTwice[high ? both >> 4 : both & 15];
+  };
+  std::vector<double> row(32);
+  read_row(dataset.layers[0].view(), dataset.scales[0], 0, row);
+  for (size_t j = 0; j < 32; ++j) CHECK(row[j] == twice(j % 16, j >= 16) * 1.0);
+  row.resize(64);
+  read_row(dataset.layers[1].view(), dataset.scales[1], 0, row);
+  constexpr double kHalved[] = {0.5, 1, 0.25, 0.5};
+  for (size_t j = 0; j < 64; ++j) CHECK(row[j] == twice((j / 16 * 8 + j % 8) % 16, j % 16 >= 8) * kHalved[j / 16]);
+
+  const std::vector<TensorSummary> tensors = inspect_file(file.path());
+  CHECK(tensors[0].entropy_bits.value() > 3);
+  CHECK(tensors[0].scale_entropy_bits.value() == 0);
+  CHECK(tensors[1].scale_entropy_bits.value() == 1.5);
+  CHECK(tensors[1].scale_bytes == 4);
+  CHECK(tensors[0].max.value() == 6);
+}
+
+TEST_CASE("words for scales are parts of names, and nothing else is one") {
+  for (const char* word : {"weight_scale_inv", "weight_scale", "scales", "qzeros", "g_idx", "absmax", "input_scale",
+                           "k_scale", "v_scale", "weight_global_scale", "SCB", "weight_zero_point"})
+    CHECK(is_scale_word(word));
+  for (const char* word : {"weight", "qweight", "bias", "scaler", "scale_shift_table", "upscale", "weight_packed"})
+    CHECK(!is_scale_word(word));
+  // A matrix of that name without a weight is a matrix like others.
+  const Checkpoint alone({{"scales", "I8", "[2, 2]", "abcd"}});
+  CHECK(load("weights", alone.request("file")).layers.size() == 1);
+}
