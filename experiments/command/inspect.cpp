@@ -122,15 +122,15 @@ HowToRun how_to_run(const std::string& path, std::string_view format) {
   return how;
 }
 
-// The name of a model's shape is no file, and another verb takes it.
+// The name of a shape is no file; other commands take it.
 void expect_file(const std::string& path) {
-  std::error_code none;
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return;
   const auto shapes = datasets::named_model_shapes();
-  if (!std::filesystem::exists(path, none) &&
-      std::ranges::find(shapes, path, &datasets::NamedModelShape::name) != shapes.end())
+  if (std::ranges::find(shapes, path, &datasets::NamedModelShape::name) != shapes.end())
     throw UsageError(
-        fmt::format("{0} is the shape of a model, and here is no such file: 'ecmv advise {0}' tells what "
-                    "coding it would bring.",
+        fmt::format("{0} is the name of a model's shape, without weights to inspect: 'ecmv advise {0}' "
+                    "and 'ecmv run --source model --param model={0}' take it.",
                     path));
 }
 
