@@ -185,7 +185,7 @@ TEST_CASE("a config that is too large, or expands to too many cases, is refused 
   CHECK_THAT(answer(std::string(400'000, '[')), ContainsSubstring("nested too deeply"));
   // As many as there may be.
   std::ofstream(ecmv.path("c.yaml")) << config("d: {range: [1, 9999, 1]}, sigma: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]");
-  CHECK(ecmv("run c.yaml --print-config --exclude 'd=[0-9]*7/'") == 0);
+  CHECK(ecmv("run c.yaml --print-config --exclude '7x1/'") == 0);
 }
 
 TEST_CASE("reports and comparisons of many records take time that grows with them") {
