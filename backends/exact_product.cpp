@@ -22,17 +22,32 @@ constexpr int64_t kMaxCols = int64_t{1} << 22;
 // Every partial sum stays below float32's greatest number, with room for an offset.
 constexpr double kMaxMagnitude = 0x1p126;
 
+// A sum that is no larger than this part of its magnitude may cancel to zero in float32.
+constexpr double kNextToNothing = 0x1p-8;
+
+double square(double value) { return value * value; }
+
+// The part of a bound that does not come from roundings: numbers below the normal ones, and the double sums themselves.
+double small_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude, double scale,
+                   double w_magnitude) {
+  const auto count = static_cast<double>(terms);
+  const double small = scale == 1 ? count : count * std::max(scale, 1.0) + 1;
+  const double flushed =
+      rounding.flushes_subnormals ? (2 * count + x_magnitude) * std::max(scale, 1.0) + w_magnitude : 0;
+  return small * 0x1p-149 + flushed * 0x1p-126 + count * 0x1p-52 * magnitude;
+}
+
 std::string text_of(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.9g", value);
   return text;
 }
 
-// Sums and magnitudes of one row and eight tokens, x as [cols, 8].
+// Sums, magnitudes and squares of one row and eight tokens, x as [cols, 8].
 // Returns the sum of |w|.
 double multiply_row(const float* row, int64_t cols, const double* x, std::array<double, kTokensAtOnce>& sums,
-                    std::array<double, kTokensAtOnce>& magnitudes) {
-  double s[kTokensAtOnce] = {}, m[kTokensAtOnce] = {}, weights = 0;
+                    std::array<double, kTokensAtOnce>& magnitudes, std::array<double, kTokensAtOnce>& squares) {
+  double s[kTokensAtOnce] = {}, m[kTokensAtOnce] = {}, q[kTokensAtOnce] = {}, weights = 0;
   for (int64_t c = 0; c < cols; ++c) {
     const double w = row[c];
     weights += std::fabs(w);
@@ -40,10 +55,12 @@ double multiply_row(const float* row, int64_t cols, const double* x, std::array<
       const double product = w * x[c * kTokensAtOnce + t];
       s[t] += product;
       m[t] += std::fabs(product);
+      q[t] += product * product;
     }
   }
   std::copy_n(s, kTokensAtOnce, sums.begin());
   std::copy_n(m, kTokensAtOnce, magnitudes.begin());
+  std::copy_n(q, kTokensAtOnce, squares.begin());
   return weights;
 }
 
@@ -76,6 +93,7 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
   exact.batch = batch;
   exact.sums.resize(static_cast<size_t>(batch * rows));
   exact.magnitudes.resize(exact.sums.size());
+  exact.norms.resize(exact.sums.size());
   for (int token = 0; token < batch; ++token) {
     const auto numbers = tokens.subspan(static_cast<size_t>(token * cols), static_cast<size_t>(cols));
     double sum = 0;
@@ -98,7 +116,7 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
     team.run([&](int thread, int threads) {
       std::vector<float> row(static_cast<size_t>(cols));
       std::vector<float> of_groups(static_cast<size_t>(scales == nullptr ? 0 : scales->groups)), minimums = of_groups;
-      std::array<double, kTokensAtOnce> sums{}, magnitudes{};
+      std::array<double, kTokensAtOnce> sums{}, magnitudes{}, squares{};
       for (int64_t r = rows * thread / threads; r < rows * (thread + 1) / threads; ++r) {
         cpu::elements_to_floats(matrix.type, matrix.elements.data() + r * row_bytes, cols, row.data());
         if (scales != nullptr) {
@@ -114,11 +132,12 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
             exact.scales[static_cast<size_t>(r)] =
                 std::max(exact.scales[static_cast<size_t>(r)], std::fabs(double{scale}));
         }
-        exact.w_magnitudes[static_cast<size_t>(r)] = multiply_row(row.data(), cols, x.data(), sums, magnitudes);
+        exact.w_magnitudes[static_cast<size_t>(r)] = multiply_row(row.data(), cols, x.data(), sums, magnitudes, squares);
         for (int t = 0; t < count; ++t) {
           const int64_t at = (first + t) * rows + r;
           exact.sums[static_cast<size_t>(at)] = sums[static_cast<size_t>(t)];
           exact.magnitudes[static_cast<size_t>(at)] = magnitudes[static_cast<size_t>(t)];
+          exact.norms[static_cast<size_t>(at)] = std::sqrt(squares[static_cast<size_t>(t)]);
           if (!(magnitudes[static_cast<size_t>(t)] < kMaxMagnitude)) unbounded = at;
         }
       }
@@ -132,12 +151,13 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
 
 ExactProduct chosen_tokens(const ExactProduct& exact, std::span<const int> tokens) {
   ExactProduct chosen{
-      exact.shape,       static_cast<int>(tokens.size()), exact.terms, exact.refused, {}, {}, {}, exact.scales,
+      exact.shape,       static_cast<int>(tokens.size()), exact.terms, exact.refused, {}, {}, {}, {}, exact.scales,
       exact.w_magnitudes};
   for (const int token : tokens) {
     const auto begin = token * exact.shape.rows, end = begin + exact.shape.rows;
     chosen.sums.insert(chosen.sums.end(), exact.sums.begin() + begin, exact.sums.begin() + end);
     chosen.magnitudes.insert(chosen.magnitudes.end(), exact.magnitudes.begin() + begin, exact.magnitudes.begin() + end);
+    chosen.norms.insert(chosen.norms.end(), exact.norms.begin() + begin, exact.norms.begin() + end);
     chosen.x_magnitudes.push_back(exact.x_magnitudes[static_cast<size_t>(token)]);
   }
   return chosen;
@@ -169,13 +189,18 @@ ProductRounding looser_of(const ProductRounding& one, const ProductRounding& oth
 
 double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude, double scale,
                      double w_magnitude) {
-  const double count = static_cast<double>(terms), n = roundings_of(rounding, terms);
+  const double n = roundings_of(rounding, terms);
   const double g = n * kUnitRoundoff / (1 - n * kUnitRoundoff);
-  const double small = scale == 1 ? count : count * std::max(scale, 1.0) + 1;
-  const double flushed =
-      rounding.flushes_subnormals ? (2 * count + x_magnitude) * std::max(scale, 1.0) + w_magnitude : 0;
-  return (g + rounding.narrowing) * (magnitude + rounding.offset * scale * x_magnitude) + small * 0x1p-149 +
-         flushed * 0x1p-126 + count * 0x1p-52 * magnitude;
+  return (g + rounding.narrowing) * (magnitude + rounding.offset * scale * x_magnitude) +
+         small_bound(rounding, terms, magnitude, x_magnitude, scale, w_magnitude);
+}
+
+double typical_error_limit(const ProductRounding& rounding, int64_t terms) {
+  constexpr double kApart = 8, kOfLargeTerms = 0x1p-6;
+  constexpr int kFewRoundings = 64;
+  const bool large_terms = rounding.unit_cols > 0 || rounding.offset > 0 || rounding.more_roundings > kFewRoundings;
+  return kApart * kUnitRoundoff * std::sqrt(static_cast<double>(terms + rounding.more_roundings + 1)) +
+         rounding.narrowing + (large_terms ? kOfLargeTerms : 0);
 }
 
 ProductCheck check_product(std::span<const float> got, const ExactProduct& exact, const ProductRounding& rounding) {
@@ -193,13 +218,19 @@ ProductCheck check_product(std::span<const float> got, const ExactProduct& exact
     return check;
   }
   int64_t first = -1, wrong = 0;
-  double first_bound = 0;
+  double first_bound = 0, errors = 0, expected = 0;
+  bool nothing = true, next_to_nothing = true;
   for (size_t i = 0; i < got.size(); ++i) {
     const double scale = exact.scales.empty() ? 1 : exact.scales[i % static_cast<size_t>(rows)];
-    const double bound =
-        product_bound(rounding, exact.terms, exact.magnitudes[i], exact.x_magnitudes[i / static_cast<size_t>(rows)],
-                      scale, exact.w_magnitudes[i % static_cast<size_t>(rows)]);
-    const double error = std::fabs(double{got[i]} - exact.sums[i]);
+    const double magnitude = exact.magnitudes[i], x_magnitude = exact.x_magnitudes[i / static_cast<size_t>(rows)],
+                 w_magnitude = exact.w_magnitudes[i % static_cast<size_t>(rows)];
+    const double bound = product_bound(rounding, exact.terms, magnitude, x_magnitude, scale, w_magnitude);
+    const double small = small_bound(rounding, exact.terms, magnitude, x_magnitude, scale, w_magnitude);
+    const double sum = std::fabs(exact.sums[i]), error = std::fabs(double{got[i]} - exact.sums[i]);
+    errors += square(std::max(0.0, error - small));
+    expected += square(std::max(sum, exact.norms[i]));
+    nothing = nothing && got[i] == 0;
+    next_to_nothing = next_to_nothing && sum <= std::max(small, magnitude * kNextToNothing);
     if (error <= bound) {
       if (error > 0) check.used = std::max(check.used, error / bound);
       continue;
@@ -214,6 +245,9 @@ ProductCheck check_product(std::span<const float> got, const ExactProduct& exact
                       text_of(exact.sums[static_cast<size_t>(first)]) + ", further away than the bound " +
                       text_of(first_bound) + " (" + std::to_string(wrong) + " of " + std::to_string(got.size()) +
                       " results are)";
+  else if (nothing && !next_to_nothing)
+    check.violation = "all results are zero, and those of the exact product are not";
+  check.typical = expected > 0 ? std::sqrt(errors / expected) : 0;
   return check;
 }
 

@@ -21,6 +21,7 @@ struct ExactProduct {
   std::string refused;       // why there is no such product: NaN, infinities, or sums beyond float32
   std::vector<double> sums;  // [batch, rows]: W x
   std::vector<double> magnitudes;         // [batch, rows]: sums of |w| |x|
+  std::vector<double> norms;              // [batch, rows]: square roots of the sums of (w x)^2
   std::vector<double> x_magnitudes;       // [batch]: sums of |x|
   std::vector<double> scales = {};        // [rows]: the largest magnitude of a row's scales; empty without scales
   std::vector<double> w_magnitudes = {};  // [rows]: sums of |w|
@@ -60,8 +61,16 @@ double product_bound(const ProductRounding& rounding, int64_t terms, double magn
 struct ProductCheck {
   std::string violation;  // "" if every result keeps the bound, otherwise the first that does not, as a sentence
   double used = 0;        // the largest error relative to its bound
+  double typical = 0;     // root mean square of the errors, relative to that of the sums or, where larger, norms
 };
 // `got`: [tokens, rows] for at most exact.batch tokens, the first ones.
+// Results that are all zero keep no bound, however wide, unless all sums are next to nothing.
 ProductCheck check_product(std::span<const float> got, const ExactProduct& exact, const ProductRounding& rounding);
+
+// The largest ProductCheck::typical of products with random tokens. Roundings to nearest go either way, so n of them add
+// up to about sqrt(n / 2) u of the norm; eight times that is far beyond any honest kernel and far below a token or a
+// weight that loses bits. Where the kernel states that factors are narrowed, or large terms are added and subtracted
+// again, or units cut, more is allowed, but never as much as a missing part of the columns would take.
+double typical_error_limit(const ProductRounding& rounding, int64_t terms);
 
 }  // namespace ecmv::backends

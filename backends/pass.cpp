@@ -8,6 +8,7 @@
 #include "backends/pass/pass_place.h"
 #include "backends/pass/pass_plan.h"
 #include "backends/pass/pass_steps.h"
+#include "backends/pass/rounding_limits.h"
 
 namespace ecmv::backends {
 namespace {
@@ -90,6 +91,10 @@ class PassKernels {
     const Policy& policy =
         named == nullptr ? chosen_policy(*kernel, *layers[0].matrix, place_.device(), batch) : *named;
     BoundKernel bound = kernel->bind(policy, layers, batch, place_);
+    if (kernel->op == Op::matmul)
+      if (const std::string reason = why_too_loose(bound.facts.rounding, *layers[0].matrix, kernel->activations);
+          !reason.empty())
+        throw Refused(reason);
     if (plan_.graph && !bound.facts.capturable && !place_.device().emulated)
       throw Refused(
           "The kernel's launches cannot be captured in a graph; with launch: plain they are made one by one.");

@@ -29,15 +29,21 @@ class CpuMatrix final : public UploadedMatrix {
       if (!section.bytes.empty()) std::memcpy(buffer.data(), section.bytes.data(), section.bytes.size());
       hashes_.push_back(hash_of(section.bytes));
       section.bytes = section.host = buffer.bytes();
+      buffer.protect();
       buffers_.push_back(std::move(buffer));
     }
   }
   const CompressedView& view() const override { return view_; }
   std::string broken_guards() const override {
-    for (size_t i = 0; i < buffers_.size(); ++i)
-      if (!buffers_[i].guards_intact())
-        return "The kernel wrote outside the section '" + std::string(view_.sections[i].name) + "'.";
-    return {};
+    std::string broken;
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      std::string_view where = buffers_[i].take_back_writes();
+      if (where.empty() && !buffers_[i].guards_intact()) where = "outside";
+      if (broken.empty() && !where.empty())
+        broken = "The kernel wrote " + std::string(where) + " the section '" + std::string(view_.sections[i].name) +
+                 "'.";
+    }
+    return broken;
   }
   std::string changed_sections() const override {
     for (size_t i = 0; i < buffers_.size(); ++i)

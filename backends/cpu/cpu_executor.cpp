@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/crew.h"
+#include "backends/cpu/foreign/surroundings.h"
 #include "backends/cpu/guarded_buffer.h"
 #include "backends/cpu/products/element_numbers.h"
 #include "backends/cpu/products/panel_product.h"
@@ -198,6 +199,7 @@ class CpuExecutor final : public Executor {
     fault_ = nullptr;
     std::chrono::steady_clock::time_point end;
     crew_->run([&](int thread) {
+      const DefaultFloats floats;
       crew_->barrier();
       if (thread == 0) start_ = std::chrono::steady_clock::now();
       for (size_t i = 0; i < steps.size(); ++i) {

@@ -99,17 +99,33 @@ GuardedBuffer& GuardedBuffer::operator=(GuardedBuffer&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(back_bytes_, other.back_bytes_);
   std::swap(fenced_, other.fenced_);
+  std::swap(protection_, other.protection_);
   return *this;
 }
 
 GuardedBuffer::~GuardedBuffer() {
   if (block_ == nullptr) return;
+  protection_.reset();
   ASAN_UNPOISON_MEMORY_REGION(front_zone().data(), front_zone().size());
   ASAN_UNPOISON_MEMORY_REGION(back_zone().data(), back_zone().size());
   if (fenced_)
     munmap(block_, static_cast<size_t>(block_bytes_));
   else
     std::free(block_);
+}
+
+void GuardedBuffer::protect() {
+#if !defined(__SANITIZE_ADDRESS__)
+  const int64_t fence = fenced_ ? kPageBytes : 0;
+  protection_ = std::make_unique<WriteProtection>(block_ + fence, static_cast<size_t>(block_bytes_ - 2 * fence));
+#endif
+}
+
+std::string_view GuardedBuffer::take_back_writes() const {
+  const std::byte* const written = protection_ == nullptr ? nullptr : protection_->written();
+  if (written == nullptr) return {};
+  protection_->restore();
+  return written >= data_ && written < data_ + bytes_ ? "to" : "outside";
 }
 
 bool GuardedBuffer::guards_intact() const {

@@ -5,8 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
+
+#include "backends/cpu/foreign/write_protection.h"
 
 namespace ecmv::backends::cpu {
 
@@ -32,6 +36,12 @@ class GuardedBuffer {
   }
   bool guards_intact() const;
 
+  // From now on nobody is to write here, until the buffer ends. (Under AddressSanitizer, which reads and writes itself,
+  // nothing is protected.)
+  void protect();
+  // "": nobody wrote since. Otherwise "to" or "outside" the buffer; and what was written is taken back.
+  std::string_view take_back_writes() const;
+
  private:
   std::span<std::byte> front_zone() const;
   std::span<std::byte> back_zone() const;
@@ -41,6 +51,7 @@ class GuardedBuffer {
   int64_t bytes_ = 0;
   int64_t back_bytes_ = 0;  // of the zone past the data
   bool fenced_ = false;
+  std::unique_ptr<WriteProtection> protection_;
 };
 
 }  // namespace ecmv::backends::cpu

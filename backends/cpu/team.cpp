@@ -11,9 +11,11 @@
 #include <exception>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backends/cpu/cpu_info.h"
+#include "backends/cpu/foreign/surroundings.h"
 
 namespace ecmv::backends::cpu {
 namespace {
@@ -58,6 +60,12 @@ int creatable_threads(int threads, int& error) {
   return possible;
 }
 
+// More threads than this only wait for each other, whatever OMP_NUM_THREADS says, and making them takes long.
+int most_useful_threads() {
+  constexpr int kForEachCore = 4, kAtLeast = 64;
+  return std::max(kAtLeast, kForEachCore * static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 }  // namespace
 
 void Team::run(const std::function<void(int, int)>& body) const {
@@ -68,6 +76,7 @@ void Team::run(const std::function<void(int, int)>& body) const {
 #pragma omp parallel num_threads(threads_)
   {
     try {
+      const DefaultFloats floats;
       body(omp_get_thread_num(), omp_get_num_threads());
     } catch (...) {
       const std::scoped_lock lock(mutex);
@@ -79,7 +88,7 @@ void Team::run(const std::function<void(int, int)>& body) const {
 
 int Team::available_threads() {
   int error = 0;
-  const int most = std::max(1, std::min(omp_get_max_threads(), omp_get_thread_limit()));
+  const int most = std::max(1, std::min({omp_get_max_threads(), omp_get_thread_limit(), most_useful_threads()}));
   static const double quota = cpu_quota_cores();
   return creatable_threads(threads_within(quota, most), error);
 }

@@ -108,6 +108,10 @@ void* open_plugin(std::string_view id, const std::string& what, std::string& rea
     reason = "The plugin does not load: the file " + path.string() + " " + broken;
     return nullptr;
   }
+  if (const std::string crash = why_it_crashes(path); !crash.empty()) {
+    reason = "The plugin does not load: the file " + path.string() + " " + crash;
+    return nullptr;
+  }
   // Never closed: kernels, devices and exceptions of the plugin live until the program ends.
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) reason = "The plugin does not load: " + std::string(dlerror()) + ".";

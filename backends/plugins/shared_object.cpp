@@ -1,10 +1,17 @@
 // See shared_object.h.
 #include "backends/plugins/shared_object.h"
 
+#include <dlfcn.h>
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -63,6 +70,30 @@ std::string why_not_loadable(const std::filesystem::path& file) {
   for (const Segment& segment : segments)
     if (segment.p_type != PT_NULL) needed = std::max(needed, end_of(segment.p_offset, segment.p_filesz, 1));
   return needed > size ? cut_short(needed) : "";
+}
+
+std::string why_it_crashes(const std::filesystem::path& file) {
+  constexpr unsigned kSeconds = 20;
+  const pid_t child = fork();
+  if (child < 0) return {};  // no process to spare; then it is loaded untried
+  if (child == 0) {
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM}) ::signal(signal, SIG_DFL);
+    if (const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC); nowhere >= 0) {
+      dup2(nowhere, STDOUT_FILENO);
+      dup2(nowhere, STDERR_FILENO);
+    }
+    alarm(kSeconds);
+    dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);  // if it refuses, it does so again
+    ::_exit(0);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return {};
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  return WIFEXITED(status) ? "ends the process that loads it."
+                           : std::string("crashes the process that loads it (") + strsignal(WTERMSIG(status)) + ").";
 }
 
 }  // namespace ecmv::backends

@@ -11,4 +11,8 @@ namespace ecmv::backends {
 // if the file has everything that its headers promise.
 std::string why_not_loadable(const std::filesystem::path& file);
 
+// How loading it ends a process of its own that tries it, as the end of a sentence; "" if it does not. Headers may be
+// right while what they point to is damaged.
+std::string why_it_crashes(const std::filesystem::path& file);
+
 }  // namespace ecmv::backends

@@ -48,14 +48,14 @@ void check(const CodecTables& tables, const char* returned, const char* function
 std::string refuses(const CodecTables& tables, datasets::MatrixView matrix, const Settings& settings) {
   const ecmv_matrix table = matrix_table(matrix);
   const SettingValues values = setting_values(tables, settings);
-  const Call call(tables, "refuses", table.rows, table.cols);
+  const CarefulCall call(tables, "refuses", table.rows, table.cols);
   const char* reason = tables.codec.refuses(&table, values.values);
   return reason == nullptr ? "" : sentence(reason);
 }
 
 int64_t max_stored_bytes(const CodecTables& tables, datasets::Shape shape, const Settings& settings) {
   int64_t bytes = -1;
-  const Call call(tables, "max_stored_bytes", shape.rows, shape.cols);
+  const CarefulCall call(tables, "max_stored_bytes", shape.rows, shape.cols);
   check(tables, tables.codec.max_stored_bytes(shape.rows, shape.cols, setting_values(tables, settings).values, &bytes),
         "has no bound");
   if (bytes < 0 || bytes > kMostBytes) fail(tables, "declares a bound of " + std::to_string(bytes) + " bytes.");
@@ -157,7 +157,7 @@ CompressedMatrix encode(const CodecTables& tables, datasets::MatrixView matrix, 
   const char* returned = nullptr;
   {
     const SettingValues values = setting_values(tables, settings);
-    const Call call(tables, "encode", table.rows, table.cols);
+    const CarefulCall call(tables, "encode", table.rows, table.cols);
     returned = tables.codec.encode(&table, values.values, &output);
   }
   compressed.sections = output.take(tables, returned);
@@ -166,7 +166,7 @@ CompressedMatrix encode(const CodecTables& tables, datasets::MatrixView matrix, 
 
 void decode(const CodecTables& tables, const CompressedView& view, std::span<std::byte> out) {
   const CompressedTable compressed(tables, view);
-  const Call call(tables, "decode", view.shape.rows, view.shape.cols);
+  const CarefulCall call(tables, "decode", view.shape.rows, view.shape.cols);
   if (const char* returned = tables.codec.decode(&compressed.table(), out.data(), static_cast<int64_t>(out.size()));
       returned != nullptr)
     throw MalformedStream(sentence(returned));
@@ -175,7 +175,7 @@ void decode(const CodecTables& tables, const CompressedView& view, std::span<std
 ErrorBound error_bound(const CodecTables& tables, datasets::MatrixView matrix, const Settings& settings) {
   const ecmv_matrix table = matrix_table(matrix);
   ErrorBound bound{-1, -1};
-  const Call call(tables, "error_bound", table.rows, table.cols);
+  const CarefulCall call(tables, "error_bound", table.rows, table.cols);
   check(tables,
         tables.codec.error_bound(&table, setting_values(tables, settings).values, &bound.relative, &bound.absolute),
         "has no error bound");
@@ -187,7 +187,7 @@ ErrorBound error_bound(const CodecTables& tables, datasets::MatrixView matrix, c
 double ideal_bits(const CodecTables& tables, datasets::MatrixView matrix, const Settings& settings) {
   const ecmv_matrix table = matrix_table(matrix);
   double bits = -1;
-  const Call call(tables, "ideal_bits_per_element", table.rows, table.cols);
+  const CarefulCall call(tables, "ideal_bits_per_element", table.rows, table.cols);
   check(tables, tables.codec.ideal_bits_per_element(&table, setting_values(tables, settings).values, &bits),
         "knows no ideal bits");
   if (!(bits >= 0) || !std::isfinite(bits))

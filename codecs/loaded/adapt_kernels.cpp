@@ -130,7 +130,7 @@ BoundKernel bind(const backends::Policy& policy, backends::Layers layers, int ba
   ecmv_binding binding{sizeof(ecmv_binding), 1, 0, body.parameters, 0, 0, 0, 0};
   if (kernel.table.bind != nullptr) {
     const ecmv_device device = device_table(place.device());
-    const Call under_way(*kernel.tables, "bind", body.matrix.rows, body.matrix.cols, kernel.table.variant);
+    const CarefulCall under_way(*kernel.tables, "bind", body.matrix.rows, body.matrix.cols, kernel.table.variant);
     check(kernel, kernel.table.bind(&compressed.table(), &device, chosen.index, &binding));
   }
   return {body, facts_of(kernel, binding)};
@@ -141,7 +141,7 @@ std::string refuses(const CompressedView& view, const backends::DeviceInfo& info
   if (chosen.kernel->table.refuses == nullptr) return {};
   const CompressedTable compressed(*chosen.kernel->tables, view);
   const ecmv_device device = device_table(info);
-  const Call under_way(*chosen.kernel->tables, "refuses", view.shape.rows, view.shape.cols,
+  const CarefulCall under_way(*chosen.kernel->tables, "refuses", view.shape.rows, view.shape.cols,
                        chosen.kernel->table.variant);
   const char* reason = chosen.kernel->table.refuses(&compressed.table(), &device, chosen.index);
   return reason == nullptr ? "" : sentence(reason);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "backends/cpu/foreign/surroundings.h"
 #include "codecs/loaded/tables.h"
 
 namespace ecmv::codecs::loaded {
@@ -15,6 +16,17 @@ class Call {
   Call(const CodecTables& tables, const char* function, int64_t rows, int64_t cols, const char* variant = nullptr);
   Call(const Call&) = delete;
   ~Call();
+};
+
+// The same around a call outside the clock: whatever else the function changes is as before afterwards.
+class CarefulCall {
+ public:
+  template <typename... Args>
+  explicit CarefulCall(const Args&... args) : call_(args...) {}
+
+ private:
+  backends::cpu::Surroundings kept_;
+  Call call_;
 };
 
 }  // namespace ecmv::codecs::loaded

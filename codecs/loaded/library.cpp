@@ -20,6 +20,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/cpu/foreign/surroundings.h"
 #include "codecs/loaded/adapt.h"
 #include "codecs/loaded/text.h"
 
@@ -37,6 +38,7 @@ constexpr int kNewestVersionGuess = 9;
 
 // Loads a library and reads its tables, in the trial's process as in this one. The library stays loaded.
 std::vector<loaded::CodecTables> load_tables(const std::string& file) {
+  const backends::cpu::Surroundings kept;  // -ffast-math, for one, changes how this thread rounds
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     std::string reason = loaded::sentence(dlerror());

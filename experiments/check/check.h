@@ -68,6 +68,7 @@ struct OutputCheck {
   std::string outputs;    // difference to the reference
   std::string guards;     // broken guard zones
   double bound_used = 0;  // matmul: the largest error relative to its bound
+  std::string widening;   // matmul: what the kernel adds to the bound of float32 sums, if it is unusual
   bool fine() const { return outputs.empty() && guards.empty(); }
   Outcome outcome() const {
     return fine() ? Outcome{} : Outcome{reports::Status::incorrect, outputs.empty() ? guards : outputs};

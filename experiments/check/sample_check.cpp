@@ -20,6 +20,7 @@ const Outcome& UploadChecks::of(const Upload& upload) {
 }
 
 void SampleCheck::before_sample() {
+  kept_.emplace();
   set_running_case(key_, name_);
   const KernelSpec& kernel = admitted_.one->kernel;
   if (const bool change = !one_pass_ && samples_ % 2 == 1; change != changed_) {
@@ -44,6 +45,7 @@ Outcome SampleCheck::after_pass() {
 }
 
 Outcome SampleCheck::after_sample(int64_t passes, bool last) {
+  kept_.reset();
   if (!every_ || one_pass_) return {};
   Outcome outcome = compare(left_layers_, samples_ == 1 || last);
   // If a sample is a pass or two, a partial pass after each would take a third of the time.

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 
+#include "backends/cpu/foreign/surroundings.h"
 #include "experiments/check/expected_copies.h"
 #include "experiments/run/admission.h"
 #include "experiments/run/measure.h"
@@ -57,6 +58,7 @@ class SampleCheck final : public SampleObserver {
   UploadChecks& uploads_;
   const std::string key_, name_;
   bool every_, one_pass_;
+  std::optional<backends::cpu::Surroundings> kept_;  // while a sample is taken
   bool changed_ = false;  // whether the inputs are changed
   int samples_ = 0, passes_ = 0;
   size_t left_layers_ = 0;  // how many layers ran last

@@ -20,6 +20,7 @@
 #include "codecs/loaded/library.h"
 #include "codecs/registry.h"
 #include "datasets/source.h"
+#include "experiments/command/guard.h"
 #include "experiments/output/printable_stream.h"
 #include "experiments/run/measure.h"
 #include "reports/record.h"
@@ -27,10 +28,12 @@
 namespace ecmv::experiments {
 namespace {
 
-volatile sig_atomic_t signals_caught = 0;
+volatile sig_atomic_t signals_caught = 0, seconds_to_end = 0;
 
-void on_signal(int) {
+void on_signal(int signal) {
+  if (signal == SIGALRM) _exit(kInterrupted);
   signals_caught = signals_caught + 1;
+  if (seconds_to_end > 0) alarm(static_cast<unsigned>(seconds_to_end));
   if (signals_caught > 1) _exit(kInterrupted);
   static constexpr char kMessage[] = "\necmv: stopping after the current case; interrupt again to stop at once.\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
@@ -68,7 +71,8 @@ int usage_error(const std::string& sentence, const CLI::App& app) {
   return kUsage;
 }
 
-int act(const CommandLine& line) {
+// Loads libraries, acts, and maps every exception to an exit code.
+int act_here(const CommandLine& line, const std::function<void()>& loaded) {
   try {
     // Load here, while there is one thread: a library is first tried in a forked process.
     for (const std::string& file : line.codec_libraries) codecs::load_codec_library(file);
@@ -76,6 +80,7 @@ int act(const CommandLine& line) {
     const auto codecs = codecs::all_codecs();
     if (std::any_of(codecs.begin(), codecs.end(), [](const codecs::CodecEntry& entry) { return entry.loaded(); }))
       codecs::tell_crashes_of_loaded_codecs();
+    loaded();
     return line.action();
   } catch (const ConfigError& e) {
     std::cerr << e.what() << "\n";
@@ -108,14 +113,25 @@ int act(const CommandLine& line) {
   }
 }
 
+int act(const CommandLine& line) {
+  const char* const path = std::getenv(codecs::kCodecPathVariable);
+  const bool strangers = !line.codec_libraries.empty() || (line.names_codecs && path != nullptr && *path != '\0');
+  if (!strangers) return act_here(line, [] {});
+  // Each library is tried and then loaded for good.
+  const int seconds = 2 * codecs::kLoadSeconds * static_cast<int>(1 + line.codec_libraries.size());
+  return run_guarded([&](const auto& loaded) { return act_here(line, loaded); }, line.unfinished, seconds);
+}
+
 }  // namespace
 
-void catch_interrupts() {
+void catch_interrupts(int seconds) {
+  seconds_to_end = seconds;
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;  // no system call of ours needs to be woken up
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  if (seconds > 0) sigaction(SIGALRM, &action, nullptr);
 }
 
 bool interrupted() { return signals_caught > 0; }

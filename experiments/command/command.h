@@ -43,6 +43,7 @@ struct CommandLine {
   // Whether the verb names codecs. Then libraries (--codec-library, ECMV_CODEC_PATH) are loaded before it acts.
   bool names_codecs = false;
   std::vector<std::string> codec_libraries;
+  ExitCode unfinished = kFailedCase;  // if a library's code ends the process before the verb has ended
 };
 
 void add_list(CLI::App& app, CommandLine& line);
@@ -59,8 +60,9 @@ void add_doctor(CLI::App& app, CommandLine& line);
 // Parses the arguments, acts, and maps every exception to an exit code.
 int run_command_line(int argc, char** argv);
 
-// From now on the first SIGINT or SIGTERM makes interrupted() true, and the second ends the process with kInterrupted.
-void catch_interrupts();
+// From now on the first SIGINT or SIGTERM makes interrupted() true, and the second ends the process with kInterrupted; so
+// does a call that goes on for these seconds after the first (0: none).
+void catch_interrupts(int seconds = 0);
 bool interrupted();
 
 // Makes a verb one that names codecs.

@@ -1,5 +1,8 @@
 // ecmv verify: checks everything and times nothing. With configs (or none: the built-in smoke config) it runs every
 // case at small size; with other files, it checks chain files of other programs.
+#include <unistd.h>
+
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -189,10 +192,17 @@ class Verification {
 
 int verify(const VerifyVerbOptions& options) {
   expect_no_input("--junit", options.junit, options.what);
-  catch_interrupts();
+  static constexpr int kSecondsToEnd = 10, kLongestCall = 600;
+  catch_interrupts(kSecondsToEnd);
   // Only here do reads past the end show: buffers that end where memory ends are slow to make.
   backends::cpu::GuardedBuffer::fence(true);
   catch_crashes("Verification ends here.\n", kUnverified);
+  const Watchdog watchdog(std::chrono::seconds(kLongestCall), [](const Journal::Entry& entry) {
+    std::cerr << fmt::format("ecmv: {}: a call did not return within {} s. Verification ends here.\n", entry.name,
+                             kLongestCall)
+              << std::flush;
+    ::_exit(kUnverified);
+  });
   Verification verification(options);
   int code = kFine;
   if (options.what.empty()) code = verification.config("");
@@ -234,7 +244,10 @@ void add_verify(CLI::App& app, CommandLine& line) {
   verb->add_flag("--corrupt", options->corrupt, "also decodes damaged streams with the reference decoders");
   verb->add_option("--flips", options->flips, "damaged copies of each section (100)")->check(CLI::Range(1, 1'000'000));
   verb->add_option("--junit", options->junit, "results as JUnit XML to FILE, or - for stdout");
-  verb->callback([options, &line] { line.action = [options] { return verify(*options); }; });
+  verb->callback([options, &line] {
+    line.unfinished = kUnverified;
+    line.action = [options] { return verify(*options); };
+  });
 }
 
 }  // namespace ecmv::experiments

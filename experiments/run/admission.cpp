@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "backends/cpu/foreign/surroundings.h"
+#include "backends/cpu/foreign/write_protection.h"
 #include "experiments/check/block_counts.h"
 #include "experiments/plan/step.h"
 #include "experiments/ranks/rank_team.h"
@@ -38,6 +40,8 @@ Admission::Admission(const Experiment& experiment, const RunOptions& options, co
 AdmittedCase Admission::admit(const Case& one, reports::CaseRecord record) {
   set_running_case(one.key(), one.name());
   AdmittedCase admitted{.one = &one, .record = std::move(record), .reference = reference_.of(one.kernel.activations)};
+  backends::cpu::WriteProtection::install();
+  const backends::cpu::Surroundings kept;
   admitted.outcome = guarded([&] {
     const LayersOrParts layers = layers_for(one);
     Outcome outcome = fill_stored(one, *layers.encoded, admitted.record);

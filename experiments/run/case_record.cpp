@@ -216,7 +216,9 @@ void fill_check(reports::CaseRecord& record, const OutputCheck& check) {
   const bool rounds = reports::has_tokens(record);
   record.check.outputs =
       !check.outputs.empty() ? check.outputs
-      : rounds ? fmt::format("within the bound of float32 sums, the largest error is {:.2g} of it", check.bound_used)
+      : rounds ? fmt::format("within the bound of float32 sums{}{}{}, the largest error is {:.2g} of it",
+                             check.widening.empty() ? "" : " that the kernel widens (", check.widening,
+                             check.widening.empty() ? "" : ")", check.bound_used)
                : "exact";
   record.check.guards = check.guards.empty() ? "intact" : check.guards;
 }

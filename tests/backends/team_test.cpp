@@ -2,8 +2,13 @@
 // arrives.
 #include "backends/cpu/team.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <cfenv>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <stdexcept>
@@ -29,6 +34,26 @@ bool does_all(const Team& team) {
 }
 
 }  // namespace
+
+TEST_CASE("threads of a team round to nearest and keep subnormal numbers, whatever the one that calls them does") {
+  std::fenv_t before;
+  std::fegetenv(&before);
+  std::fesetround(FE_UPWARD);
+#if defined(__x86_64__)
+  _mm_setcsr(_mm_getcsr() | 0x8040);  // as a library that is linked with -ffast-math does
+#endif
+  std::atomic<int> wrong = 0;
+  const auto check = [&](int, int) {
+    volatile float small = 1e-40f;
+    if (std::fegetround() != FE_TONEAREST || small * 0.5f == 0) ++wrong;
+  };
+  Team(1).run(check);
+  Team(3).run(check);
+  const int rounding = std::fegetround();
+  std::fesetenv(&before);
+  CHECK(wrong == 0);
+  CHECK(rounding == FE_UPWARD);  // the caller's own
+}
 
 TEST_CASE("a team does the whole work, also within another team, where it is smaller") {
   CHECK(does_all(Team(1)));

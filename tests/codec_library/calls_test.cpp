@@ -4,6 +4,9 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <cfenv>
+#include <clocale>
+#include <csignal>
 #include <filesystem>
 
 #include "backends/pass.h"
@@ -77,6 +80,20 @@ TEST_CASE("what encode stores is checked, and its sentences arrive") {
     // Estimating a size must not throw.
     CHECK_NOTHROW(entry.codec->max_stored_bytes({24, 40}, codecs::default_settings(*entry.codec)));
   }
+}
+
+TEST_CASE("rounding, signal handlers, locale and folder are as they were after a call") {
+  const tests::Variant variant("careless");
+  struct sigaction before {}, after {};
+  sigaction(SIGTERM, nullptr, &before);
+  const std::filesystem::path folder = std::filesystem::current_path();
+  const std::string locale = std::setlocale(LC_ALL, nullptr);
+  encoded(tests::variant_codec());
+  CHECK(std::fegetround() == FE_TONEAREST);
+  sigaction(SIGTERM, nullptr, &after);
+  CHECK(after.sa_handler == before.sa_handler);
+  CHECK(std::filesystem::current_path() == folder);
+  CHECK(std::setlocale(LC_ALL, nullptr) == locale);
 }
 
 TEST_CASE("a refusal arrives as one line of UTF-8") {

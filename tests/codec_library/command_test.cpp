@@ -3,7 +3,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <unistd.h>
+
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -11,6 +14,7 @@
 
 #include "reports/record.h"
 #include "tests/codec_library/libraries.h"
+#include "tests/processes.h"
 #include "tests/run_command.h"
 
 using namespace ecmv;
@@ -113,7 +117,7 @@ TEST_CASE("a crash in a loaded codec is told with the function's name") {
   for (const Wrong& wrong : std::initializer_list<Wrong>{
            {"decode_crash",
             "ecmv: segmentation fault in decode() of the loaded codec 'variant_codec', for a matrix of ", 3},
-           {"decode_abort", "ecmv: abort in decode() of the loaded codec 'variant_codec'", 1000 + SIGABRT},
+           {"decode_abort", "ecmv: abort in decode() of the loaded codec 'variant_codec'", 3},
            {"decode_overrun", "ecmv: segmentation fault in decode() of the loaded codec 'variant_codec'", 3},
            {"kernel_crash", "ecmv: segmentation fault in matvec() of the kernel 'rows' of the loaded codec", 3}}) {
     INFO(wrong.variant);
@@ -140,6 +144,61 @@ TEST_CASE("a codec that ends the process is a failure") {
   CHECK(verify_variant(ecmv, "decode_exit") == 1);
   CHECK_THAT(ecmv.err,
              ContainsSubstring("ecmv: the process was ended in decode() of the loaded codec 'variant_codec'"));
+}
+
+TEST_CASE("a command that a codec ended never ends with 0, and leaves nothing behind") {
+  tests::Command ecmv;
+  for (const char* variant : {"decode_exit_at_once", "decode_quick_exit", "decode_exec"}) {
+    INFO(variant);
+    CHECK(verify_variant(ecmv, variant) == 3);
+    CHECK_THAT(ecmv.err, ContainsSubstring("ecmv: The process ended with exit status 0 before the command did"));
+    CHECK(ecmv({"run", "--codec-library", ECMV_VARIANTS_LIBRARY, "--codec", "variant_codec", "--d", "64", "--layers",
+                "2", "--sigma", "4", "--backend", "scalar", "--profile", "--force"}) == 5);
+  }
+  for (const char* variant : {"exit_when_loaded_for_good", "crash_when_loaded_for_good"}) {
+    INFO(variant);
+    fs::remove(ecmv.folder / "tried");
+    CHECK(verify_variant(ecmv, variant) == 2);
+    CHECK_THAT(ecmv.err, ContainsSubstring("ecmv: A codec library ended the process"));
+  }
+  ecmv.environment["ECMV_TEST_VARIANT"] = "decode_orphan";
+  CHECK(ecmv({"run", "--codec-library", ECMV_VARIANTS_LIBRARY, "--codec", "variant_codec", "--d", "64", "--layers", "1",
+              "--sigma", "4", "--backend", "scalar", "--profile", "--force"}) == 0);
+  const pid_t orphan = std::atoi(tests::text_of(ecmv.folder / "orphan").c_str());
+  REQUIRE(orphan > 0);
+  for (int tries = 0; tries < 50 && tests::lives(orphan); ++tries) usleep(100'000);
+  CHECK_FALSE(tests::lives(orphan));
+}
+
+TEST_CASE("a kernel that ignores signals is ended by the second one") {
+  tests::Command ecmv;
+  ecmv.environment["ECMV_TEST_VARIANT"] = "kernel_ignores_signals";
+  const pid_t child =
+      ecmv.start({"run", "--codec-library", ECMV_VARIANTS_LIBRARY, "--codec", "variant_codec", "--d", "64", "--layers",
+                  "2", "--sigma", "4", "--backend", "scalar", "--variant", "rows", "--threads", "1", "--profile"});
+  for (int tries = 0; tries < 300; ++tries) {
+    if (tests::text_of(ecmv.folder / "stderr").find("The kernel hangs.") != std::string::npos) break;
+    usleep(100'000);
+  }
+  kill(child, SIGTERM);
+  usleep(200'000);
+  kill(child, SIGTERM);
+  ecmv.wait_for(child);
+  CHECK(ecmv.code == 130);
+}
+
+TEST_CASE("TERM ends a verification whose kernel hangs") {
+  tests::Command ecmv;
+  ecmv.environment["ECMV_TEST_VARIANT"] = "kernel_hang";
+  const pid_t child = ecmv.start({"verify", "--codec-library", ECMV_VARIANTS_LIBRARY, "--filter",
+                                  "/variant_codec.number=7,side=right.*/scalar/matvec"});
+  for (int tries = 0; tries < 300; ++tries) {
+    if (tests::text_of(ecmv.folder / "stderr").find("The kernel hangs.") != std::string::npos) break;
+    usleep(100'000);
+  }
+  kill(child, SIGTERM);
+  ecmv.wait_for(child);
+  CHECK(ecmv.code == 130);
 }
 
 TEST_CASE("an interruption names the call that does not end") {

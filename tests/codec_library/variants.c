@@ -3,6 +3,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include <ecmv_codec.h>
 
+#include <fenv.h>
+#include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +37,13 @@ static void crash(void) {
 __attribute__((constructor)) static void when_loaded(void) {
   if (is("crash_in_constructor")) crash();
   if (is("exit_in_constructor")) exit(0);
+  /* The trial leaves a file, which the second time finds: that is for good. */
+  if (is("exit_when_loaded_for_good") || is("crash_when_loaded_for_good")) {
+    if (access("tried", F_OK) == 0 && is("crash_when_loaded_for_good")) crash();
+    if (access("tried", F_OK) == 0) exit(0);
+    FILE* file = fopen("tried", "w");
+    if (file != NULL) fclose(file);
+  }
 }
 #endif
 
@@ -50,6 +60,12 @@ static const char* encode(const ecmv_matrix* matrix, const int64_t* settings, ec
   const int64_t bytes = bytes_of(matrix);
   (void)settings;
   if (is("encode_error")) return "The encoder gave up.";
+  if (is("careless")) {
+    fesetround(FE_UPWARD);
+    signal(SIGTERM, SIG_IGN);
+    setlocale(LC_ALL, "C.UTF-8");
+    if (chdir("/") != 0) return "There is no root.";
+  }
   if (is("bad_role")) return output->add_section(output, "elements", 7, bytes, 0) == NULL ? "No room." : NULL;
   if (is("bad_section_name"))
     return output->add_section(output, "The Elements", ECMV_PAYLOAD, bytes, 0) == NULL ? "No room." : NULL;
@@ -77,6 +93,15 @@ static const char* decode(const ecmv_compressed* matrix, void* out, int64_t out_
   if (is("decode_crash")) crash();
   if (is("decode_abort")) abort();
   if (is("decode_exit")) exit(0);
+  if (is("decode_exit_at_once")) _exit(0);
+  if (is("decode_quick_exit")) quick_exit(0);
+  if (is("decode_exec")) execl("/bin/true", "true", (char*)NULL);
+  if (is("decode_orphan") && fork() == 0) {
+    FILE* file = fopen("orphan", "w");
+    fprintf(file, "%d", (int)getpid());
+    fclose(file);
+    for (;;) sleep(1);
+  }
   if (is("decode_overrun")) return overrun(0) ? "The stack has no end." : NULL;
   if (is("decode_believes") && matrix->section_count != 1) crash();
   if (matrix->section_count != 1 || matrix->sections[0]->byte_count != out_bytes)
@@ -149,6 +174,12 @@ static const char* multiply(const ecmv_call* call, const ecmv_matvec_args* args)
   const int8_t* elements = (const int8_t*)call->matrix->sections[0]->bytes;
   if (is("kernel_crash")) crash();
   if (is("kernel_hang")) {
+    fputs("The kernel hangs.\n", stderr);
+    hang();
+  }
+  if (is("kernel_ignores_signals")) {
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
     fputs("The kernel hangs.\n", stderr);
     hang();
   }

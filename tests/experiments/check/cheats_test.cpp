@@ -4,6 +4,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <cfenv>
+#include <cstring>
 #include <map>
 #include <vector>
 
@@ -93,6 +95,43 @@ void decode_a_thousand_bytes_more(const Stored& stored, const DecodeArgs& args) 
   if (args.rows.end == stored.shape.rows) set_to_zero(args.out + args.rows.count() * stored.shape.cols + 300, 1000);
 }
 
+void multiply_and_write_to_the_stream(const Stored& stored, const MatvecArgs& args) {
+  multiply(stored, args);
+  if (first_rows(args.rows)) const_cast<int8_t*>(stored.elements)[5] ^= 1;
+}
+backends::CompressedMatrix store_and_clear(datasets::MatrixView matrix, const backends::Settings& settings) {
+  std::memset(const_cast<std::byte*>(matrix.elements.data()), 0, matrix.elements.size());
+  return store(matrix, settings);
+}
+double clear_and_estimate(datasets::MatrixView matrix, const backends::Settings&) {
+  const_cast<std::byte*>(matrix.elements.data())[0] ^= std::byte{1};
+  return 8;
+}
+
+// Every case of several codecs with kernels.
+std::vector<reports::CaseRecord> all_measured(const std::vector<codecs::CodecEntry>& codecs, const std::string& op) {
+  static const auto unknown_flags = initialise_timing({});
+  memory = {};
+  std::string ids;
+  for (const codecs::CodecEntry& codec : codecs) ids += (ids.empty() ? "" : ", ") + std::string(codec.id);
+  const Experiment experiment = parse_experiment(
+      "schema: 1\nname: cheats\nmeasure: {repetitions: 5, min_time: 0.002, max_seconds: 5}\nexperiments:\n  - data: "
+      "{source: gaussian, sigma: 4, d: 64, layers: 2}\n    codecs: [" +
+          ids + "]\n    kernels: {backend: scalar, threads: 1, op: " + op + "}\n",
+      "cheats", {}, codecs);
+  std::vector<reports::CaseRecord> found;
+  RunOptions options;
+  options.codecs = codecs;
+  options.on_case = [&](const reports::CaseRecord& record) { found.push_back(record); };
+  run_experiment(experiment, options);
+  return found;
+}
+
+void multiply_and_round_upward(const Stored& stored, const MatmulArgs& args, int batch) {
+  multiply_tokens(stored, args, batch);
+  std::fesetround(FE_UPWARD);
+}
+
 reports::CaseRecord measured(const backends::Kernel& kernel, const codecs::Codec& codec = make_codec(),
                              const std::string& data = "{source: gaussian, sigma: 4, d: 64, layers: 5}",
                              const std::string& verify = "each") {
@@ -144,6 +183,52 @@ TEST_CASE("results of earlier passes do not pass for new ones") {
   expect_caught(make_kernel<multiply_once>("cached"), "");
   expect_caught(make_kernel<multiply_tokens_once>("cached, tokens"), "changed tokens");
   expect_caught(make_kernel<multiply_and_keep_it_in_the_stream>("cached in the stream"), "");
+}
+
+TEST_CASE("a codec that changes what it encodes is an error, and others encode the matrix as it was") {
+  codecs::Codec clearing = make_codec(), honest = make_codec(), later = make_codec();
+  clearing.encode = store_and_clear;
+  later.ideal_bits_per_element = clear_and_estimate;
+  const std::vector<backends::Kernel> kernels = {make_kernel<decode>()};
+  const auto records = all_measured(
+      {{"clearing", &clearing, kernels, {}}, {"later", &later, kernels, {}}, {"honest", &honest, kernels, {}}}, "decode");
+  REQUIRE(records.size() == 3);
+  for (const reports::CaseRecord& record : records) {
+    INFO(record.codec.id << ": " << record.reason);
+    CHECK(record.status == (record.codec.id == "honest" ? Status::ok : Status::error));
+    if (record.codec.id == "clearing")
+      CHECK_THAT(record.reason, ContainsSubstring("The codec 'clearing' changed the matrix that it was to encode."));
+    if (record.codec.id == "later")
+      CHECK_THAT(record.reason, ContainsSubstring("the codec 'later' changed the matrix that it was asked about"));
+  }
+}
+
+#if !defined(__SANITIZE_ADDRESS__)  // which leaves sections writable; the hash of the sections finds it there
+TEST_CASE("a kernel that writes to its stream is incorrect, and the codec's other kernels are not") {
+  const codecs::Codec codec = make_codec();
+  const std::vector<backends::Kernel> kernels = {
+      make_kernel<multiply>("before"), make_kernel<multiply_and_write_to_the_stream>("writes"),
+      make_kernel<multiply_and_keep_it_in_the_stream>("writes later"), make_kernel<multiply>("after")};
+  const auto records = all_measured({{"test", &codec, kernels, {}}}, "matvec");
+  REQUIRE(records.size() == 4);
+  for (const reports::CaseRecord& record : records) {
+    INFO(record.kernel.variant << ": " << record.reason);
+    const bool writes = record.kernel.variant.starts_with("writes");
+    CHECK(record.status == (writes ? Status::incorrect : Status::ok));
+    if (record.kernel.variant == "writes")
+      CHECK_THAT(record.reason, ContainsSubstring("The kernel wrote to the section 'elements'."));
+  }
+}
+#endif
+
+TEST_CASE("a rounding mode that a kernel leaves behind changes nothing for other kernels") {
+  const codecs::Codec codec = make_codec();
+  const std::vector<backends::Kernel> kernels = {make_kernel<multiply_and_round_upward>("upward"),
+                                                 make_kernel<multiply_tokens>("after")};
+  const auto records = all_measured({{"test", &codec, kernels, {}}}, "matmul");
+  REQUIRE(records.size() == 2);
+  for (const reports::CaseRecord& record : records) CHECK(record.status == Status::ok);
+  CHECK(std::fegetround() == FE_TONEAREST);
 }
 
 TEST_CASE("a kernel that returns where y already holds its results computes in every timed pass") {

@@ -59,6 +59,48 @@ backends::BoundKernel bind_rounding_much(const backends::Policy& policy, backend
   return bound;
 }
 
+void no_tokens(const Stored& stored, const MatmulArgs& args, int batch) {
+  for (int token = 0; token < batch; ++token)
+    std::fill(args.y + token * args.y_stride + args.rows.begin, args.y + token * args.y_stride + args.rows.end, 0.0f);
+  (void)stored;
+}
+void tokens_of_half_the_columns(const Stored& stored, const MatmulArgs& args, int batch) {
+  for (int64_t row = args.rows.begin; row < args.rows.end; ++row)
+    for (int token = 0; token < batch; ++token) {
+      float sum = 0;
+      for (int64_t c = 0; c < stored.shape.cols; c += 2)
+        sum += static_cast<float>(stored.row(row)[c]) * args.x[token * args.x_stride + c];
+      args.y[token * args.y_stride + row] = sum;
+    }
+}
+// Rounds the tokens to 11 bits, and says nothing of it.
+void short_tokens(const Stored& stored, const MatmulArgs& args, int batch) {
+  std::vector<float> rounded(args.x, args.x + batch * args.x_stride);
+  for (float& x : rounded) {
+    int exponent = 0;
+    const float mantissa = std::frexp(x, &exponent);
+    x = std::ldexp(std::nearbyint(std::ldexp(mantissa, 11)), exponent - 11);
+  }
+  MatmulArgs with = args;
+  with.x = rounded.data();
+  multiply_tokens(stored, with, batch);
+}
+backends::ProductRounding stated;
+template <auto kRun>
+backends::BoundKernel bind_as_stated(const backends::Policy& policy, backends::Layers layers, int batch,
+                                     backends::Place& place) {
+  backends::BoundKernel bound = bind<kRun>(policy, layers, batch, place);
+  bound.facts.rounding = stated;
+  return bound;
+}
+template <auto kRun>
+backends::Kernel kernel_that_states(const backends::ProductRounding& rounding) {
+  stated = rounding;
+  backends::Kernel kernel = make_kernel<kRun>();
+  kernel.bind = bind_as_stated<kRun>;
+  return kernel;
+}
+
 const std::string kInt8 = "{source: gaussian, sigma: 4, d: 33, layers: 3}";
 const std::string kFloats = "{source: llm_like, d: 32, layers: 2}";
 
@@ -125,12 +167,12 @@ TEST_CASE("float products that break a promise are incorrect, with row, token an
          "wrote to the tokens of layer 0, past them or outside them");
 }
 
-TEST_CASE("one wrong weight that hides in the bound of long rows shows with sparse tokens") {
+TEST_CASE("one wrong weight that hides in the bound of long rows shows with sparse tokens or in all results together") {
   const std::string data = "{source: gaussian, sigma: 4, shapes: [[33, 4096]], layers: 1}";
   for (const char* batch : {"1", "3", "16"}) {
     expect(run(make_codec(), {make_kernel<multiply_tokens>()}, data, batch), Status::ok, "");
     expect(run(make_codec(), {make_kernel<one_weight_wrongly>()}, data, batch), Status::incorrect,
-           "layer 0, sparse tokens: row 2, token ");
+           "together they are off by");
   }
 }
 
@@ -139,6 +181,39 @@ TEST_CASE("a kernel is held to the bound that it states, and no other") {
   expect(run(make_codec(), {kernel}), Status::incorrect, "further away than the bound");
   kernel.bind = bind_rounding_much;
   expect(run(make_codec(), {kernel}), Status::ok, "");
+}
+
+TEST_CASE("how far products may be off is not the kernel's word alone") {
+  using Rounding = backends::ProductRounding;
+  // Beyond what there is a reason for.
+  for (const auto& [rounding, reason] : std::initializer_list<std::pair<Rounding, std::string>>{
+           {{.narrowing = 1}, "The kernel states a narrowing of 1 of products of i8 elements and f32 tokens"},
+           {{.narrowing = 0x1p-7}, "at most 0.00391 is allowed."},
+           {{.narrowing = std::nan("")}, "states a narrowing of nan"},
+           {{.offset = 1e300}, "The kernel states an offset of 1e+300"},
+           {{.offset = -1}, "at most 1.02e+03 is allowed."},
+           {{.more_roundings = 8'000'000}, "The kernel states 8000000 more roundings"},
+           {{.more_roundings = -5}, "at most 97 are allowed."}})
+    expect(run(make_codec(), {kernel_that_states<no_tokens>(rounding)}), Status::refused, reason);
+  // Within it, zeros and products of half the columns still do not pass.
+  for (const Rounding& rounding : {Rounding{}, {.narrowing = 0x1p-8}, {.more_roundings = 97, .offset = 1024},
+                                   {.more_roundings = 9000, .offset = 1024, .unit_cols = 8, .chain_cols = 1 << 20}}) {
+    expect(run(make_codec(), {kernel_that_states<no_tokens>(rounding)}), Status::incorrect, "layer 0: ");
+    expect(run(make_codec(), {kernel_that_states<tokens_of_half_the_columns>(rounding)}), Status::incorrect,
+           "layer 0: ");
+  }
+  // An honest kernel that states much is right, and its record says what it states.
+  const Outcome honest = run(make_codec(), {kernel_that_states<multiply_tokens>({.offset = 4, .narrowing = 0x1p-8})});
+  expect(honest, Status::ok, "");
+  CHECK_THAT(honest.records[0].check.outputs,
+             StartsWith("within the bound of float32 sums that the kernel widens (narrowing 0.00391, offset 4), "));
+}
+
+TEST_CASE("tokens that lose bits without a word are found out by the error of all results together") {
+  const std::string data = "{source: gaussian, sigma: 4, shapes: [[64, 4096]], layers: 1}";
+  expect(run(make_codec(), {make_kernel<short_tokens>()}, data), Status::incorrect,
+         "each result keeps its bound, but together they are off by");
+  expect(run(make_codec(), {make_kernel<multiply_tokens>()}, data), Status::ok, "");
 }
 
 TEST_CASE(

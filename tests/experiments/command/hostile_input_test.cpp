@@ -103,6 +103,14 @@ TEST_CASE("a plugin that is cut short is a reason, not the end of the command") 
     CHECK_THAT(ecmv.out, ContainsSubstring("The plugin does not load"));
     CHECK_THAT(ecmv.out, ContainsSubstring(bytes < 4 ? "is no shared object" : "is cut short"));
   }
+  // A file whose headers are right and whose code is not.
+  for (const size_t from : {size_t{0x400}, size_t{0x4000}}) {
+    std::string damaged = whole;
+    std::fill(damaged.begin() + static_cast<std::ptrdiff_t>(from), damaged.end(), '\xCC');
+    std::ofstream(plugins / "libecmv_cuda.so", std::ios::binary) << damaged;
+    CHECK(ecmv({"list", "backends"}) == 0);
+    CHECK_THAT(ecmv.out, ContainsSubstring("The plugin does not load"));
+  }
   std::ofstream(plugins / "libecmv_cuda.so") << "#!/bin/sh\n";
   CHECK(ecmv({"list", "backends", "--json"}) == 0);
   CHECK_THAT(ecmv.out, ContainsSubstring("is no shared object"));

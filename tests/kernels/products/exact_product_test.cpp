@@ -50,6 +50,26 @@ TEST_CASE("exact products refuse what has no bound, and their check finds one wr
         "the kernel's bound says nothing for so many roundings");
 }
 
+TEST_CASE("zeros are no product, however wide the bound") {
+  Random random{3};
+  std::vector<float> tokens;
+  while (tokens.size() < 64) tokens.push_back(static_cast<float>(random.normal()));
+  const datasets::Matrix matrix = gaussian_matrix({8, 64}, 4);
+  const backends::ExactProduct exact = backends::exact_product(matrix.view(), tokens, 1);
+  for (const backends::ProductRounding& rounding :
+       {backends::ProductRounding{.narrowing = 1}, backends::ProductRounding{.more_roundings = 8'000'000},
+        backends::ProductRounding{.offset = 1e300}}) {
+    CHECK(backends::check_product(std::vector<float>(8), exact, rounding).violation ==
+          "all results are zero, and those of the exact product are not");
+    std::vector<float> half(exact.sums.begin(), exact.sums.end());
+    for (float& sum : half) sum /= 2;
+    CHECK(backends::check_product(half, exact, rounding).typical > 0.2);
+  }
+  const datasets::Matrix nothing = make_matrix("nothing", {8, 64}, [](int64_t) { return 0; });
+  CHECK(backends::check_product(std::vector<float>(8), backends::exact_product(nothing.view(), tokens, 1), {})
+            .violation == "");
+}
+
 TEST_CASE("the bound of kernels that take subnormal numbers as zero has room for that alone") {
   const datasets::Matrix matrix = make_typed_matrix("small", datasets::ElementType::bf16, {1, 2},
                                                     [](int64_t i) -> uint64_t { return i == 0 ? 0x3F80 : 0x0040; });
