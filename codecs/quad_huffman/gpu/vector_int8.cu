@@ -104,7 +104,7 @@ std::string refuses(const backends::CompressedView& view, const backends::Device
            "columns.";
   const BlockPlan plan = plan_vector(named.as<RingPolicy>(), header_of(view), view.shape, device);
   if (plan.lane_groups > 0) return "";
-  return &named == &kGroupPerTile
+  return named.as<RingPolicy>().lane_groups == 0
              ? "A lane group for each tile takes 2 to 16 tiles across the columns, and their rings."
              : kRefusesSharedMemory;
 }
