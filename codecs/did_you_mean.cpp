@@ -27,12 +27,13 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 namespace {
 
-// Names that hold the word without its last one or two letters: "huffmann" is in "huffman_lut" and "quad_huffman".
-std::vector<std::string_view> names_with(std::string_view word, std::span<const std::string_view> known) {
+// Names that hold the word, or the word without up to `most` of its last letters: "huffmann" is in "huffman_lut" and
+// "quad_huffman".
+std::vector<std::string_view> names_with(std::string_view word, std::span<const std::string_view> known, size_t most) {
   constexpr size_t kLeast = 3, kMost = 4;  // letters; names
   const size_t letters = word.size() - std::min(word.size(), word.find_first_not_of('-'));
   std::vector<std::string_view> names;
-  for (size_t cut = 0; cut <= 2 && letters >= kLeast + cut && names.empty(); ++cut)
+  for (size_t cut = 0; cut <= most && letters >= kLeast + cut && names.empty(); ++cut)
     for (const std::string_view name : known)
       if (name.find(word.substr(0, word.size() - cut)) != std::string_view::npos && names.size() < kMost)
         names.push_back(name);
@@ -51,7 +52,7 @@ std::string did_you_mean(std::string_view word, std::span<const std::string_view
     best_distance = distance;
   }
   if (best_distance > 1)
-    if (const auto names = names_with(word, known); !names.empty()) {
+    if (const auto names = names_with(word, known, best_distance > 2 ? 2 : 0); !names.empty()) {
       std::string list;
       for (size_t i = 0; i < names.size(); ++i)
         list += (i == 0 ? "'" : i + 1 < names.size() ? ", '" : " or '") + std::string(names[i]) + "'";

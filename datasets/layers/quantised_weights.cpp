@@ -91,7 +91,7 @@ class Joiner {
   }
 
   static void rewrite(TensorView& base, const Parts& parts) {
-    if (base.layout != Layout::rows) return;
+    if (base.layout != Layout::rows || base.bytes.empty()) return;
     if (base.dtype == "U8" || base.dtype == "F4") return rewrite_fp4(base, parts);
     if (base.dtype != "I32" || base.shape.size() != 2) return;
     if (base.name.ends_with("qweight"))

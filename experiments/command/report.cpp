@@ -27,6 +27,8 @@ void expect_known(const std::string& flag, const std::string& name, bool number)
     if (reports::is_number(name)) return;
   } else {
     known = reports::field_names();
+    if (flag == "--x")
+      for (const reports::Metric& metric : reports::all_metrics()) known.push_back(metric.id);
     if (name.starts_with("setting.") || reports::is_field(name) || (flag == "--x" && reports::is_number(name))) return;
   }
   if (std::ranges::find(known, name) == known.end())

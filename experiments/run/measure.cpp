@@ -99,10 +99,11 @@ void take_sample(TimedPass& timed, const MeasureSpec& spec, bool interrupted, Co
   unless_over([&] {
     if (timed.on_host && held_up) timed.disturbed_samples.push_back(static_cast<int64_t>(timed.samples_s.size()));
     timed.samples_s.push_back(seconds / static_cast<double>(timed.passes_per_sample));
+    timed.spent_s += seconds;
     cores.sampled(timed);
     if (const double more = joules > 0 ? timed.joules() - joules : 0; more > 0)
       timed.energy_j += more, timed.energy_passes += timed.passes_per_sample;
-    last = timed.samples_s.size() == static_cast<size_t>(timed.repetitions) ||
+    last = timed.samples_s.size() == static_cast<size_t>(timed.repetitions) || timed.spent_s > spec.max_seconds ||
            is_settled(timed.samples_s, spec.until_noise);
     return observer.after_sample(timed.passes_per_sample, last);
   });

@@ -33,7 +33,8 @@ struct TimedPass {
   std::function<double()> joules = {};  // the counter of its device; empty or 0: none
   // Filled in:
   int repetitions = 1;                 // samples to take at most
-  bool settled = false;                // its median is known well enough (MeasureSpec::until_noise)
+  bool settled = false;                // no more samples: they are enough (until_noise), or took max_seconds
+  double spent_s = 0;                  // in samples; a busy machine makes it more than was estimated
   std::vector<double> samples_s = {};  // seconds of one pass; one entry a repetition, in the order of measurement
   std::vector<int64_t> disturbed_samples = {};  // by number in samples_s
   std::vector<int64_t> unsteady_samples = {};   // by number: next to a reading of unsteady cores
@@ -50,7 +51,7 @@ struct TimedPass {
 void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec,
                          const std::function<bool()>& interrupted, backends::cpu::CoreWatch* cores);
 
-// Whether the 95 % interval of the samples' median is narrower than this part of it. Fewer than 7 samples have none.
+// Whether the 95 % interval of the samples' median is narrower than this part of it. Fewer than 8 samples have none.
 bool is_settled(std::vector<double> samples_s, double until_noise);
 
 // Passes Google Benchmark's own flags (--benchmark_...) to it and returns the flags that it does not know. Call it

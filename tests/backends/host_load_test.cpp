@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "backends/cpu/cpu_info.h"
+#include "backends/cpu/energy.h"
 #include "backends/cpu/host_load.h"
 
 using namespace ecmv::backends::cpu;
@@ -69,4 +71,25 @@ TEST_CASE("a program on the same core shows") {
   CHECK(found.held_up());
   CHECK(found.waiting_share > 0.05);  // about one half
   CHECK(found.other_cores > 0.05);
+}
+
+TEST_CASE("a quota of one core gives one thread, of two and a half two, and none all") {
+  CHECK(threads_within(1, 8) == 1);
+  CHECK(threads_within(0.5, 8) == 1);
+  CHECK(threads_within(2.5, 8) == 2);
+  CHECK(threads_within(16, 8) == 8);
+  CHECK(threads_within(0, 8) == 8);
+}
+
+TEST_CASE("the joules of all packages add up, and none are known where nothing is readable") {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("ecmv_energy_" + std::to_string(::getpid()));
+  CHECK(package_joules(folder) == 0);
+  for (const int package : {0, 1}) {
+    const auto place = folder / ("intel-rapl:" + std::to_string(package));
+    std::filesystem::create_directories(place);
+    std::ofstream(place / "energy_uj") << 1'500'000 * (package + 1) << "\n";
+  }
+  CHECK(package_joules(folder) == 4.5);
+  std::filesystem::remove_all(folder);
 }

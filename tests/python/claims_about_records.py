@@ -120,6 +120,17 @@ class Records(unittest.TestCase):
             self.assertTrue(self.read(case(**changes)).disturbed[0], changes)
         self.assertFalse(self.read(case()).disturbed[0])
 
+    def test_disturbance_is_graded_as_in_the_command(self):
+        slight, ruined = {"host__other_cores": 0.5}, {"host__other_cores": 0.5, "time__p90_s": 1.3}
+        for changes, grade in (({}, "none"), (slight, "slight"), (ruined, "ruined"),
+                               ({**slight, "host__waiting_share": 0.3}, "ruined"),
+                               ({**slight, "host__clock_share": 0.7}, "ruined")):
+            self.assertEqual(self.read(case(**changes)).disturbance[0], grade, changes)
+
+    def test_a_row_has_its_seed_and_how_much_of_its_codec_ran(self):
+        row = self.read(case(entrants__kernels=3, entrants__known_kernels=13, entrants__settings=2)).iloc[0]
+        self.assertEqual((row.seed, row.kernels, row.known_kernels, row.settings), (1, 3, 13, 2))
+
     def test_a_broken_line_costs_that_line_with_a_warning_that_names_it(self):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

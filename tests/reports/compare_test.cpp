@@ -334,3 +334,17 @@ TEST_CASE("the speed-up over raw has a colour only where the interval decides") 
   CHECK(speeds["busy"].text.ends_with("!"));
   CHECK_FALSE(speeds["fast"].text.ends_with("!"));
 }
+
+TEST_CASE("weights that lay in another folder are the same data, and other content is not") {
+  RecordSet before = fixture("sweep.jsonl"), now = before;
+  for (auto* records : {&before, &now})
+    for (CaseRecord& record : records->cases)
+      record.data.parameters["file"] = std::string(records == &before ? "w.safetensors" : "/data/models/w.safetensors");
+  for (CaseRecord& record : now.cases) record.case_key = "elsewhere " + record.case_key;
+  const ComparisonResult found = compare(before, now);
+  CHECK(found.rows.size() == before.cases.size());
+  for (const Comparison& row : found.rows) CHECK((row.base != nullptr && row.other != nullptr));
+  for (CaseRecord& record : now.cases) record.data.hash = "other";
+  CHECK_THROWS_WITH(compare(before, now), Catch::Matchers::ContainsSubstring("one has matvec/") &&
+                                              Catch::Matchers::ContainsSubstring("the other matvec/"));
+}

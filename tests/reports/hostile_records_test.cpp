@@ -162,3 +162,17 @@ TEST_CASE("cases without elements, bytes or time are reported without figures of
     report_of(records);
   }
 }
+
+TEST_CASE("a file without an end, and a line longer than any record, are no records") {
+  CHECK_THROWS_WITH(read_records("/dev/zero"), Catch::Matchers::ContainsSubstring("/dev/zero:1: a line of more than"));
+  // Lines of the length of the reader's buffer, one less and one more, are whole.
+  const std::string record = to_json_line(fixture("sweep.jsonl").cases.front());
+  for (const std::size_t size : {65534u, 65535u, 65536u, 65537u, 131070u}) {
+    std::string line = record;
+    line.insert(1, std::string(size - record.size(), ' '));
+    for (const char* end : {"", "\n", "\n\n"}) {
+      std::istringstream stream(line + end);
+      CHECK(read_records(stream, "long").cases.size() == 1);
+    }
+  }
+}

@@ -65,11 +65,16 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void matvec(Matrix matrix, Block
 //                   with 2^13 entries (2026-11-27-h200/low_rates), up to 1.19x with symbols of 4 columns
 //                   (2026-11-25-h200/beat_int8_wide)
 //   groups16_fit2   in between: 1.10x to 1.26x at 5120 and 7168, up to 1.16x at 8192 (2026-11-27-h200/beat_int8_8192)
-//   group_per_tile  a lane group for each of a row group's tiles, and as many such blocks on a multiprocessor as 32
-//                   lane groups make: no lane group waits for one that has a tile more
+// group_per_tile has a lane group for each of a row group's tiles, and as many such blocks on a multiprocessor as 32
+// lane groups make, so that no lane group waits for one that has a tile more. It has not been measured yet.
 constexpr RingPolicy kPolicies[] = {
-    {{"groups32"}, 32, 32, 1}, {{"groups16_fit2"}, 16, 8, 2}, {{"group_per_tile"}, 0, 8, 0}};
-constexpr const RingPolicy &kGroups32 = kPolicies[0], &kGroups16Fit2 = kPolicies[1], &kGroupPerTile = kPolicies[2];
+    {{"groups32"}, 32, 32, 1},
+    {{"groups16_fit2"}, 16, 8, 2},
+#ifdef ECMV_SEARCH
+    {{"group_per_tile"}, 0, 8, 0},
+#endif
+};
+constexpr const RingPolicy &kGroups32 = kPolicies[0], &kGroups16Fit2 = kPolicies[1];
 
 // No lane groups where `policy` does not fit.
 BlockPlan plan_vector(const RingPolicy& policy, const Header& code, datasets::Shape shape,
@@ -99,7 +104,7 @@ std::string refuses(const backends::CompressedView& view, const backends::Device
            "columns.";
   const BlockPlan plan = plan_vector(named.as<RingPolicy>(), header_of(view), view.shape, device);
   if (plan.lane_groups > 0) return "";
-  return &named == &kGroupPerTile
+  return named.as<RingPolicy>().lane_groups == 0
              ? "A lane group for each tile takes 2 to 16 tiles across the columns, and their rings."
              : kRefusesSharedMemory;
 }

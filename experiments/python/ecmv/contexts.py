@@ -3,7 +3,7 @@
 from .metrics import Context, elements_per_s, is_timed, number, op_of, part, stored_bytes
 
 # The same as in the command: each takes other elements.
-DEFAULT_BASELINE = "raw_int8,raw_bf16"
+DEFAULT_BASELINE = "raw_int8,raw_bf16,raw_f8"
 
 
 class Contexts:

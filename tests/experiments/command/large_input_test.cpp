@@ -185,7 +185,7 @@ TEST_CASE("a config that is too large, or expands to too many cases, is refused 
   CHECK_THAT(answer(std::string(400'000, '[')), ContainsSubstring("nested too deeply"));
   // As many as there may be.
   std::ofstream(ecmv.path("c.yaml")) << config("d: {range: [1, 9999, 1]}, sigma: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]");
-  CHECK(ecmv("run c.yaml --print-config --exclude 'd=[0-9]*7/'") == 0);
+  CHECK(ecmv("run c.yaml --print-config --exclude '7x1/'") == 0);
 }
 
 TEST_CASE("reports and comparisons of many records take time that grows with them") {
@@ -219,8 +219,8 @@ TEST_CASE("reports and comparisons of many records take time that grows with the
   std::ofstream(ecmv.path("long.jsonl"))
       << R"({"schema":1,"kind":"case","status":"ok","case":"a","time":{"elements":1,"samples_s":[)" << samples
       << "]}}\n"
-      << R"({"schema":1,"kind":"case","status":"ok","case":"b","time":{"samples_s":[)" << repeated("1,", 40'000'000)
+      << R"({"schema":1,"kind":"case","status":"ok","case":"b","time":{"samples_s":[)" << repeated("1,", 30'000'000)
       << "1]}}\n";
   CHECK(ecmv("compare long.jsonl long.jsonl") == 0);
-  CHECK_THAT(ecmv.command.err, ContainsSubstring("long.jsonl:2: broken record: 80000"));
+  CHECK_THAT(ecmv.command.err, ContainsSubstring("long.jsonl:2: broken record: 60000"));
 }

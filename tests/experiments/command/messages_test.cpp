@@ -79,7 +79,7 @@ TEST_CASE("what is read is never replaced by what is written") {
   CHECK(text_of(ecmv.folder / "b.jsonl") == records);
   CHECK(ecmv({"compare", "a.jsonl", "b.jsonl", "--json", "-", "--md", "-"}) == 2);
   CHECK(ecmv({"report", "a.jsonl", "-o", "report", "--baseline", "nope"}) == 2);
-  CHECK_THAT(ecmv.err, ContainsSubstring("No record is of the codec 'nope'"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("No record has the codec 'nope'"));
   std::ofstream(ecmv.folder / "c.yaml") << "schema: 1\nname: x\nexperiments: []\n";
   CHECK(ecmv({"verify", "c.yaml", "--junit", "c.yaml"}) == 2);
   CHECK_THAT(text_of(ecmv.folder / "c.yaml"), StartsWith("schema: 1"));

@@ -62,7 +62,7 @@ TEST_CASE("a full stdout, or a full file, is no success") {
     CHECK_THAT(ecmv.command.err, ContainsSubstring("stdout is full or closed"));
   }
   CHECK(ecmv("run " + kSmall + " -o r.jsonl --csv /dev/full") == 2);
-  CHECK_THAT(ecmv.command.err, ContainsSubstring("The file /dev/full cannot be written."));
+  CHECK_THAT(ecmv.command.err, ContainsSubstring("The file /dev/full cannot be written: No space left on device."));
   CHECK(ecmv("run " + kSmall + " -o /dev/full") == 2);
   CHECK_THAT(ecmv.command.err, ContainsSubstring("cannot write a record to /dev/full"));
   // A disk that fills up during the run: complete records stay complete.

@@ -88,7 +88,7 @@ TEST_CASE("a line has its numbers before the name and fits 120 columns, whatever
   Progress progress(&out, 12, true);
   progress.over(some_case(), record_of(reports::Status::ok));
   CHECK_THAT(out.str(),
-             StartsWith("[ 1/12") && ContainsSubstring("62.5 G elements/s    4.125 bits  coder[mode=fast]/simd"));
+             StartsWith("[ 1/12") && ContainsSubstring("62.5 G elements/s     4.125 bits  coder[mode=fast]/simd"));
   Case longer = some_case();
   longer.codec.settings.set("mode", std::string(300, 'm'));
   longer.data.texts["file"] = std::string(300, 'f');
