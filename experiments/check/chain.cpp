@@ -8,6 +8,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/products/dense_matvec.h"
+#include "backends/cpu/team.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -28,17 +29,11 @@ std::vector<int8_t> padded(const std::vector<int8_t>& vector) {
   return out;
 }
 
-// Another vector of the same size: rotated by one and negated.
-std::vector<int8_t> changed(std::vector<int8_t> vector) {
-  if (!vector.empty()) std::rotate(vector.begin(), vector.begin() + 1, vector.end());
-  for (int8_t& value : vector) value = static_cast<int8_t>(std::min(127, -value));
-  return vector;
-}
-
 // Chooses the scales if there are none.
 ReferenceChain compute_chain(std::span<const datasets::Matrix> layers, const std::vector<int8_t>& initial_vector,
                              const std::vector<float>& scales) {
   ReferenceChain chain;
+  const backends::cpu::Team team(backends::cpu::Team::available_threads());
   for (size_t i = 0; i + 1 < layers.size(); ++i)
     if (layers[i].shape.rows != layers[i + 1].shape.cols) chain.chained = false;
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -50,7 +45,11 @@ ReferenceChain compute_chain(std::span<const datasets::Matrix> layers, const std
     if (i == 0 || !chain.chained) chain.inputs.push_back(repeat(initial_vector, shape.cols));
     const std::vector<int8_t> x = padded(i == 0 || !chain.chained ? chain.inputs.back() : chain.outputs.back());
     std::vector<int32_t> y(shape.rows);
-    backends::cpu::dense_matvec_scalar(layers[i].view().i8().data(), shape.rows, shape.cols, x.data(), y.data());
+    team.run([&](int thread, int threads) {
+      const int64_t begin = shape.rows * thread / threads, end = shape.rows * (thread + 1) / threads;
+      backends::cpu::dense_matvec_scalar(layers[i].view().i8().data() + begin * shape.cols, end - begin, shape.cols,
+                                         x.data(), y.data() + begin);
+    });
     int64_t largest = 0;
     for (int32_t value : y) largest = std::max<int64_t>(largest, std::llabs(value));
     chain.scales.push_back(!scales.empty() ? scales[i] : largest == 0 ? 1.0f : 127.0f / static_cast<float>(largest));
@@ -84,10 +83,12 @@ std::string why_no_product(const datasets::Dataset& dataset) {
 }
 
 ReferenceChain compute_reference_chain(const datasets::Dataset& dataset) {
-  ReferenceChain chain = compute_chain(dataset.layers, dataset.initial_vector, {});
-  chain.changed = std::make_shared<const ReferenceChain>(
-      compute_chain(dataset.layers, changed(dataset.initial_vector), chain.scales));
-  return chain;
+  return compute_chain(dataset.layers, dataset.initial_vector, {});
+}
+
+ReferenceChain continue_chain(const ReferenceChain& chain, std::span<const datasets::Matrix> layers,
+                              const std::vector<int8_t>& initial_vector) {
+  return compute_chain(layers, initial_vector, chain.scales);
 }
 
 }  // namespace ecmv::experiments

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,9 +19,6 @@ struct ReferenceChain {
   std::vector<float> scales;                       // [layers]
   std::vector<std::vector<int32_t>> accumulators;  // [layers][rows]
   std::vector<std::vector<int8_t>> outputs;        // [layers][rows]
-  // Other inputs with the same scales, whose outputs may saturate. Samples alternate between the two, so a result that
-  // a kernel kept from an earlier sample is wrong in the next.
-  std::shared_ptr<const ReferenceChain> changed;
 };
 
 // "" if int8 products of these matrices are defined, otherwise the reason. The elements of a dataset must be the
@@ -34,5 +30,9 @@ std::string why_no_product(const datasets::Dataset& dataset);
 // dataset's initial vector cyclically. Throws std::invalid_argument where an int32 accumulator could overflow (cols >
 // 131072).
 ReferenceChain compute_reference_chain(const datasets::Dataset& dataset);
+
+// The chain of the same layers from another vector, with the same scales, so outputs may saturate.
+ReferenceChain continue_chain(const ReferenceChain& chain, std::span<const datasets::Matrix> layers,
+                              const std::vector<int8_t>& initial_vector);
 
 }  // namespace ecmv::experiments
