@@ -2,6 +2,7 @@
 #include "experiments/check/chain.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -27,6 +28,13 @@ std::vector<int8_t> padded(const std::vector<int8_t>& vector) {
   std::vector<int8_t> out = vector;
   out.resize(vector.size() + backends::kVectorPaddingBytes);
   return out;
+}
+
+std::vector<int8_t> extremes(size_t length) {
+  constexpr size_t kAlike = 4;
+  std::vector<int8_t> vector(length);
+  for (size_t i = 0; i < length; ++i) vector[i] = i + 1 == length || i / kAlike % 2 == 0 ? -128 : 127;
+  return vector;
 }
 
 // Chooses the scales if there are none.
@@ -83,7 +91,12 @@ std::string why_no_product(const datasets::Dataset& dataset) {
 }
 
 ReferenceChain compute_reference_chain(const datasets::Dataset& dataset) {
-  return compute_chain(dataset.layers, dataset.initial_vector, {});
+  ReferenceChain chain = compute_chain(dataset.layers, dataset.initial_vector, {});
+  std::vector<float> scales;
+  for (const float scale : chain.scales) scales.push_back(std::exp2(std::ceil(std::log2(scale))));
+  chain.extremes = std::make_shared<const ReferenceChain>(
+      compute_chain(dataset.layers, extremes(dataset.initial_vector.size()), scales));
+  return chain;
 }
 
 ReferenceChain continue_chain(const ReferenceChain& chain, std::span<const datasets::Matrix> layers,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ struct ReferenceChain {
   std::vector<float> scales;                       // [layers]
   std::vector<std::vector<int32_t>> accumulators;  // [layers][rows]
   std::vector<std::vector<int8_t>> outputs;        // [layers][rows]
+  // What random numbers hardly ever show: a vector of -128 and 127, neighbours alike, -128 in the last column; and
+  // scales that are powers of two, so that some results are ties and some saturate.
+  std::shared_ptr<const ReferenceChain> extremes;
 };
 
 // "" if int8 products of these matrices are defined, otherwise the reason. The elements of a dataset must be the

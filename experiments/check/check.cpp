@@ -272,6 +272,18 @@ OutputCheck check_probes(const PreparePass& prepare, backends::Device& device, b
   return check;
 }
 
+OutputCheck check_extremes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
+                           const Reference& reference) {
+  Reference extreme = reference;
+  extreme.chain = reference.chain->extremes;
+  if (extreme.chain == nullptr) return {};
+  plan.inputs = extreme.chain->inputs;
+  plan.scales = extreme.chain->scales;
+  OutputCheck check = check_every_layer(*prepare(device, plan), plan.op, extreme);
+  if (!check.outputs.empty()) check.outputs = "extreme inputs, " + check.outputs;
+  return check;
+}
+
 OutputCheck check_last_pass(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layers) {
   OutputCheck check;
   for (size_t layer = op == backends::Op::decode && layers > 0 ? layers - 1 : 0;

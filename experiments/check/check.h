@@ -84,6 +84,10 @@ using PreparePass = std::function<std::unique_ptr<backends::Pass>(backends::Devi
 OutputCheck check_probes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
                          const Reference& reference);
 
+// Tier 2a for int8 products: the same with the chain of extremes, in a pass of its own.
+OutputCheck check_extremes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
+                           const Reference& reference);
+
 // Tier 2b. `layers`: how many layers ran. For decoding it compares the last of them, the only one whose result is left.
 OutputCheck check_last_pass(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layers);
 // Sets the reference's inputs. `batch`: for float products.

@@ -14,7 +14,7 @@
 
 #include "backends/cpu/foreign/surroundings.h"
 #include "experiments/check/expected_copies.h"
-#include "experiments/check/fresh_inputs.h"
+#include "experiments/check/timed/fresh_inputs.h"
 #include "experiments/run/admission.h"
 #include "experiments/run/measure.h"
 

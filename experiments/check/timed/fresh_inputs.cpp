@@ -1,5 +1,5 @@
 // See fresh_inputs.h.
-#include "experiments/check/fresh_inputs.h"
+#include "experiments/check/timed/fresh_inputs.h"
 
 #include <algorithm>
 #include <random>
