@@ -61,8 +61,8 @@ struct Download {
 };
 
 // Overwrites memory before a timed pass, so that an earlier pass's results do not pass for this one's: [to, to +
-// bytes), or, where `stride` > 0, the first kMarkBytes of every stride bytes of it. `worker`: this one alone fills, since
-// the memory is in its cache; -1: all of them.
+// bytes), or, where `stride` > 0, the first kMarkBytes of every stride bytes of it. `worker`: this one alone fills,
+// since the memory is in its cache; -1: all of them.
 struct Fill {
   std::byte* to = nullptr;
   int value = 0;
