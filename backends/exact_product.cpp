@@ -164,6 +164,50 @@ ExactProduct chosen_tokens(const ExactProduct& exact, std::span<const int> token
   return chosen;
 }
 
+void change_columns(ExactProduct& exact, const datasets::MatrixView& matrix, std::span<float> tokens,
+                    std::span<const int64_t> columns, std::span<const float> values, const datasets::Scales* scales) {
+  if (scales != nullptr && scales->empty()) scales = nullptr;
+  const int64_t rows = matrix.shape.rows, cols = matrix.shape.cols, bytes = datasets::element_bytes(matrix.type);
+  const size_t count = columns.size(), batch = static_cast<size_t>(exact.batch);
+  const auto before = [&](size_t token, size_t k) {
+    return double{tokens[token * static_cast<size_t>(cols) + static_cast<size_t>(columns[k])]};
+  };
+  cpu::Team(cpu::Team::available_threads()).run([&](int thread, int threads) {
+    std::vector<float> w(count), of_groups(static_cast<size_t>(scales == nullptr ? 0 : scales->groups)),
+        minimums = of_groups;
+    for (int64_t row = rows * thread / threads; row < rows * (thread + 1) / threads; ++row) {
+      if (scales != nullptr) scales->of_row(row, of_groups);
+      if (scales != nullptr && scales->has_minimums) scales->minimums_of_row(row, minimums);
+      for (size_t k = 0; k < count; ++k) {
+        cpu::elements_to_floats(matrix.type, matrix.elements.data() + (row * cols + columns[k]) * bytes, 1, &w[k]);
+        if (scales == nullptr) continue;
+        w[k] *= of_groups[static_cast<size_t>(columns[k] / scales->group_cols)];
+        if (scales->has_minimums) w[k] += minimums[static_cast<size_t>(columns[k] / scales->group_cols)];
+      }
+      for (size_t token = 0; token < batch; ++token) {
+        double sum = 0, magnitude = 0, squares = 0;
+        for (size_t k = 0; k < count; ++k) {
+          const double old = double{w[k]} * before(token, k), fresh = double{w[k]} * values[token * count + k];
+          sum += fresh - old;
+          magnitude += std::fabs(fresh) - std::fabs(old);
+          squares += fresh * fresh - old * old;
+        }
+        const size_t at = token * static_cast<size_t>(rows) + static_cast<size_t>(row);
+        exact.sums[at] += sum;
+        exact.magnitudes[at] = std::max(0.0, exact.magnitudes[at] + magnitude);
+        exact.norms[at] = std::sqrt(std::max(0.0, square(exact.norms[at]) + squares));
+      }
+    }
+  });
+  for (size_t token = 0; token < batch; ++token) {
+    for (size_t k = 0; k < count; ++k)
+      exact.x_magnitudes[token] += std::fabs(double{values[token * count + k]}) - std::fabs(before(token, k));
+    const auto numbers = tokens.subspan(token * static_cast<size_t>(cols), static_cast<size_t>(cols));
+    for (size_t k = 0; k < count; ++k) numbers[static_cast<size_t>(columns[k])] = values[token * count + k];
+    exact.terms = std::max<int64_t>(exact.terms, cols - std::ranges::count(numbers, 0.0f));
+  }
+}
+
 double roundings_of(const ProductRounding& rounding, int64_t terms) {
   if (rounding.unit_cols == 0) return static_cast<double>(terms) + rounding.more_roundings;
   const int64_t products = std::min(terms, rounding.chain_cols),

@@ -39,6 +39,12 @@ ExactProduct exact_product(const datasets::MatrixView& matrix, std::span<const f
 // The products of these tokens of `exact`, in this order; tokens may repeat.
 ExactProduct chosen_tokens(const ExactProduct& exact, std::span<const int> tokens);
 
+// Gives these columns of `tokens` [batch, cols] other numbers, values [batch, columns], and changes `exact` as that
+// does.
+void change_columns(ExactProduct& exact, const datasets::MatrixView& matrix, std::span<float> tokens,
+                    std::span<const int64_t> columns, std::span<const float> values,
+                    const datasets::Scales* scales = nullptr);
+
 // n of ProductRounding.
 double roundings_of(const ProductRounding& rounding, int64_t terms);
 

@@ -2,12 +2,14 @@
 #include "experiments/check/chain.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
 
 #include "backends/backend.h"
 #include "backends/cpu/products/dense_matvec.h"
+#include "backends/cpu/team.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -28,10 +30,10 @@ std::vector<int8_t> padded(const std::vector<int8_t>& vector) {
   return out;
 }
 
-// Another vector of the same size: rotated by one and negated.
-std::vector<int8_t> changed(std::vector<int8_t> vector) {
-  if (!vector.empty()) std::rotate(vector.begin(), vector.begin() + 1, vector.end());
-  for (int8_t& value : vector) value = static_cast<int8_t>(std::min(127, -value));
+std::vector<int8_t> extremes(size_t length) {
+  constexpr size_t kAlike = 4;
+  std::vector<int8_t> vector(length);
+  for (size_t i = 0; i < length; ++i) vector[i] = i + 1 == length || i / kAlike % 2 == 0 ? -128 : 127;
   return vector;
 }
 
@@ -39,6 +41,7 @@ std::vector<int8_t> changed(std::vector<int8_t> vector) {
 ReferenceChain compute_chain(std::span<const datasets::Matrix> layers, const std::vector<int8_t>& initial_vector,
                              const std::vector<float>& scales) {
   ReferenceChain chain;
+  const backends::cpu::Team team(backends::cpu::Team::available_threads());
   for (size_t i = 0; i + 1 < layers.size(); ++i)
     if (layers[i].shape.rows != layers[i + 1].shape.cols) chain.chained = false;
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -50,7 +53,11 @@ ReferenceChain compute_chain(std::span<const datasets::Matrix> layers, const std
     if (i == 0 || !chain.chained) chain.inputs.push_back(repeat(initial_vector, shape.cols));
     const std::vector<int8_t> x = padded(i == 0 || !chain.chained ? chain.inputs.back() : chain.outputs.back());
     std::vector<int32_t> y(shape.rows);
-    backends::cpu::dense_matvec_scalar(layers[i].view().i8().data(), shape.rows, shape.cols, x.data(), y.data());
+    team.run([&](int thread, int threads) {
+      const int64_t begin = shape.rows * thread / threads, end = shape.rows * (thread + 1) / threads;
+      backends::cpu::dense_matvec_scalar(layers[i].view().i8().data() + begin * shape.cols, end - begin, shape.cols,
+                                         x.data(), y.data() + begin);
+    });
     int64_t largest = 0;
     for (int32_t value : y) largest = std::max<int64_t>(largest, std::llabs(value));
     chain.scales.push_back(!scales.empty() ? scales[i] : largest == 0 ? 1.0f : 127.0f / static_cast<float>(largest));
@@ -85,9 +92,16 @@ std::string why_no_product(const datasets::Dataset& dataset) {
 
 ReferenceChain compute_reference_chain(const datasets::Dataset& dataset) {
   ReferenceChain chain = compute_chain(dataset.layers, dataset.initial_vector, {});
-  chain.changed = std::make_shared<const ReferenceChain>(
-      compute_chain(dataset.layers, changed(dataset.initial_vector), chain.scales));
+  std::vector<float> scales;
+  for (const float scale : chain.scales) scales.push_back(std::exp2(std::ceil(std::log2(scale))));
+  chain.extremes = std::make_shared<const ReferenceChain>(
+      compute_chain(dataset.layers, extremes(dataset.initial_vector.size()), scales));
   return chain;
+}
+
+ReferenceChain continue_chain(const ReferenceChain& chain, std::span<const datasets::Matrix> layers,
+                              const std::vector<int8_t>& initial_vector) {
+  return compute_chain(layers, initial_vector, chain.scales);
 }
 
 }  // namespace ecmv::experiments

@@ -20,9 +20,9 @@ struct ReferenceChain {
   std::vector<float> scales;                       // [layers]
   std::vector<std::vector<int32_t>> accumulators;  // [layers][rows]
   std::vector<std::vector<int8_t>> outputs;        // [layers][rows]
-  // Other inputs with the same scales, whose outputs may saturate. Samples alternate between the two, so a result that
-  // a kernel kept from an earlier sample is wrong in the next.
-  std::shared_ptr<const ReferenceChain> changed;
+  // What random numbers hardly ever show: a vector of -128 and 127, neighbours alike, -128 in the last column; and
+  // scales that are powers of two, so that some results are ties and some saturate.
+  std::shared_ptr<const ReferenceChain> extremes;
 };
 
 // "" if int8 products of these matrices are defined, otherwise the reason. The elements of a dataset must be the
@@ -34,5 +34,9 @@ std::string why_no_product(const datasets::Dataset& dataset);
 // dataset's initial vector cyclically. Throws std::invalid_argument where an int32 accumulator could overflow (cols >
 // 131072).
 ReferenceChain compute_reference_chain(const datasets::Dataset& dataset);
+
+// The chain of the same layers from another vector, with the same scales, so outputs may saturate.
+ReferenceChain continue_chain(const ReferenceChain& chain, std::span<const datasets::Matrix> layers,
+                              const std::vector<int8_t>& initial_vector);
 
 }  // namespace ecmv::experiments

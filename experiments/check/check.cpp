@@ -68,32 +68,14 @@ void compare_floats(backends::Pass& pass, const backends::ExactProduct& expected
   if (check.widening.empty()) check.widening = backends::widening_of(rounding);
 }
 
-// The tokens that take the places of a batch for changed inputs.
-std::vector<int> next_tokens(int batch) {
-  std::vector<int> tokens(static_cast<size_t>(batch));
-  for (int place = 0; place < batch; ++place) tokens[static_cast<size_t>(place)] = (place + 1) % batch;
-  return tokens;
-}
-
-const ReferenceChain& chain_of(const Reference& reference, bool changed) {
-  return changed && reference.chain->changed != nullptr ? *reference.chain->changed : *reference.chain;
-}
-
-void compare_layer(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layer, bool changed,
+void compare_layer(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layer,
                    OutputCheck& check) {
-  if (op == backends::Op::decode) {
+  if (op == backends::Op::decode)
     check.outputs = compare_decoded(pass, (*reference.matrices)[reference.matrix_of(layer)], layer);
-  } else if (op == backends::Op::matvec) {
-    check.outputs = compare_product(pass, chain_of(reference, changed), layer);
-  } else if (const backends::ExactProduct& exact = reference.floats->products().layers[reference.matrix_of(layer)];
-             !changed) {
-    compare_floats(pass, exact, layer, "", check);
-  } else {
-    const auto batch = pass.products(static_cast<int>(layer)).size() / std::max<size_t>(1, exact.shape.rows);
-    backends::ExactProduct expected = backends::chosen_tokens(exact, next_tokens(static_cast<int>(batch)));
-    for (double& sum : expected.sums) sum = -sum;
-    compare_floats(pass, expected, layer, ", changed tokens", check);
-  }
+  else if (op == backends::Op::matvec)
+    check.outputs = compare_product(pass, *reference.chain, layer);
+  else
+    compare_floats(pass, reference.floats->products().layers[reference.matrix_of(layer)], layer, "", check);
 }
 
 template <typename T>
@@ -249,7 +231,7 @@ OutputCheck check_every_layer(backends::Pass& pass, backends::Op op, const Refer
     for (size_t layer = 0; layer < layers && check.outputs.empty(); ++layer) {
       if (decodes) pass.poison_outputs(round);
       pass.run_layer(static_cast<int>(layer));
-      compare_layer(pass, op, reference, layer, false, check);
+      compare_layer(pass, op, reference, layer, check);
     }
     check.guards = pass.broken_guards();
   }
@@ -290,43 +272,47 @@ OutputCheck check_probes(const PreparePass& prepare, backends::Device& device, b
   return check;
 }
 
-OutputCheck check_last_pass(backends::Pass& pass, backends::Op op, const Reference& reference, bool changed,
-                            size_t layers) {
+OutputCheck check_extremes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
+                           const Reference& reference) {
+  Reference extreme = reference;
+  extreme.chain = reference.chain->extremes;
+  if (extreme.chain == nullptr) return {};
+  plan.inputs = extreme.chain->inputs;
+  plan.scales = extreme.chain->scales;
+  OutputCheck check = check_every_layer(*prepare(device, plan), plan.op, extreme);
+  if (!check.outputs.empty()) check.outputs = "extreme inputs, " + check.outputs;
+  return check;
+}
+
+OutputCheck check_last_pass(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layers) {
   OutputCheck check;
   for (size_t layer = op == backends::Op::decode && layers > 0 ? layers - 1 : 0;
        layer < layers && check.outputs.empty(); ++layer)
-    compare_layer(pass, op, reference, layer, changed, check);
+    compare_layer(pass, op, reference, layer, check);
   check.guards = pass.broken_guards();
   return check;
 }
 
-void set_inputs(backends::Pass& pass, backends::Op op, const Reference& reference, int batch, bool changed) {
+void set_inputs(backends::Pass& pass, backends::Op op, const Reference& reference, int batch) {
   if (op == backends::Op::matvec) {
-    const ReferenceChain& chain = chain_of(reference, changed);
-    for (size_t i = 0; i < chain.inputs.size(); ++i) pass.set_input(static_cast<int>(i), bytes_of(chain.inputs[i]));
+    const std::vector<std::vector<int8_t>>& inputs = reference.chain->inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) pass.set_input(static_cast<int>(i), bytes_of(inputs[i]));
   } else if (op == backends::Op::matmul) {
     const std::vector<std::vector<float>> tokens = reference.floats->products().first_tokens(batch);
-    for (size_t layer = 0; layer < reference.layers(); ++layer) {
-      std::vector<float> other = tokens[reference.matrix_of(layer)];
-      if (changed) {
-        const auto cols = static_cast<std::ptrdiff_t>(other.size()) / batch;
-        std::rotate(other.begin(), other.begin() + cols, other.end());
-        for (float& number : other) number = -number;
-      }
-      pass.set_input(static_cast<int>(layer), bytes_of(other));
-    }
+    for (size_t layer = 0; layer < reference.layers(); ++layer)
+      pass.set_input(static_cast<int>(layer), bytes_of(tokens[reference.matrix_of(layer)]));
   }
 }
 
-Outcome check_result(const backends::Pass& pass, backends::Op op, const Reference& reference, bool changed, int round) {
+Outcome check_result(const backends::Pass& pass, backends::Op op, const Reference& reference, int round) {
   const std::span<const std::byte> result = pass.result();
   const auto wrong = [](std::string_view what) {
     return Outcome{Status::incorrect, fmt::format("{} of a timed pass is wrong, though earlier ones were right", what)};
   };
   if (result.empty()) return {};
   if (op == backends::Op::matvec) {
-    const ReferenceChain& chain = chain_of(reference, changed);
-    return std::ranges::equal(result, bytes_of(chain.outputs.back())) ? Outcome{} : wrong("the requantised vector");
+    return std::ranges::equal(result, bytes_of(reference.chain->outputs.back())) ? Outcome{}
+                                                                                 : wrong("the requantised vector");
   }
   if (op == backends::Op::matmul) {
     const auto* floats = reinterpret_cast<const float*>(result.data());

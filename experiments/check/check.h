@@ -84,16 +84,16 @@ using PreparePass = std::function<std::unique_ptr<backends::Pass>(backends::Devi
 OutputCheck check_probes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
                          const Reference& reference);
 
-// Tier 2b. `changed`: the pass had the changed inputs (chain.h; for a float product the tokens of the next place,
-// negated). `layers`: how many layers ran. For decoding it compares the last of them, the only one whose result is
-// left.
-OutputCheck check_last_pass(backends::Pass& pass, backends::Op op, const Reference& reference, bool changed,
-                            size_t layers);
-// Sets the inputs of a pass over the reference's layers, plain or changed. `batch`: for float products.
-void set_inputs(backends::Pass& pass, backends::Op op, const Reference& reference, int batch, bool changed);
+// Tier 2a for int8 products: the same with the chain of extremes, in a pass of its own.
+OutputCheck check_extremes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
+                           const Reference& reference);
+
+// Tier 2b. `layers`: how many layers ran. For decoding it compares the last of them, the only one whose result is left.
+OutputCheck check_last_pass(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layers);
+// Sets the reference's inputs. `batch`: for float products.
+void set_inputs(backends::Pass& pass, backends::Op op, const Reference& reference, int batch);
 // Checks the results of the last whole pass that need no waiting (Pass::result): the whole vector of an int8 product,
-// the absence of NaN in float products, the marked bytes of a decoded matrix.
-// `round`: of the marks.
-Outcome check_result(const backends::Pass& pass, backends::Op op, const Reference& reference, bool changed, int round);
+// the absence of NaN in float products, the marked bytes of a decoded matrix. `round`: of the marks.
+Outcome check_result(const backends::Pass& pass, backends::Op op, const Reference& reference, int round);
 
 }  // namespace ecmv::experiments

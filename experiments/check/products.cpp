@@ -21,12 +21,6 @@ void draw_token(uint64_t seed, uint32_t layer, int token, std::span<float> out) 
   }
 }
 
-// Rounds to the nearest number of bf16, ties to even.
-float rounded_to_bf16(float number) {
-  const auto bits = std::bit_cast<uint32_t>(number);
-  return std::bit_cast<float>((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000u);
-}
-
 // keep(token, column) says whether that number stays; the others become zero.
 template <typename Keep>
 ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, std::span<const datasets::Scales> scales,
@@ -59,6 +53,11 @@ ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, std::s
 }
 
 }  // namespace
+
+float rounded_to_bf16(float number) {
+  const auto bits = std::bit_cast<uint32_t>(number);
+  return std::bit_cast<float>((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000u);
+}
 
 std::vector<std::vector<float>> ReferenceProducts::first_tokens(int count) const {
   std::vector<std::vector<float>> first;

@@ -14,6 +14,9 @@
 
 namespace ecmv::experiments {
 
+// The nearest number of bf16, ties to even.
+float rounded_to_bf16(float number);
+
 struct ReferenceProducts {
   int batch = 0;                           // tokens of each layer; a smaller batch takes the first of them
   std::string refused;                     // why a layer has no product
@@ -56,6 +59,16 @@ class FloatReference {
   // A reference for other matrices of the same shapes, with the same scales and tokens.
   std::shared_ptr<FloatReference> of(std::shared_ptr<const std::vector<datasets::Matrix>> matrices) const {
     return std::make_shared<FloatReference>(std::move(matrices), scales_, seed_, batch_, activations_);
+  }
+  // The same with other tokens and their products.
+  std::shared_ptr<FloatReference> with(ReferenceProducts products) const {
+    std::shared_ptr<FloatReference> other = of(matrices_);
+    other->products_ = std::move(products);
+    return other;
+  }
+  // A number as these tokens have it.
+  float rounded(float number) const {
+    return activations_ == backends::Activations::bf16 ? rounded_to_bf16(number) : number;
   }
   const ReferenceProducts& products() {
     if (!products_) products_.emplace(compute_reference_products(*matrices_, seed_, batch_, *scales_, activations_));

@@ -23,11 +23,15 @@ void SampleCheck::before_sample() {
   kept_.emplace();
   set_running_case(key_, name_);
   const KernelSpec& kernel = admitted_.one->kernel;
-  if (const bool change = !one_pass_ && samples_ % 2 == 1; change != changed_) {
-    changed_ = change;
-    set_inputs(*admitted_.pass, kernel.op(), admitted_.reference, kernel.batch, changed_);
-  }
-  admitted_.pass->poison_outputs(samples_++ % 2);
+  ++samples_;
+  if (!one_pass_) set_inputs(*admitted_.pass, kernel.op(), reference_now(), kernel.batch);
+  admitted_.pass->poison_outputs(samples_ % 2);
+}
+
+Reference SampleCheck::reference_now() {
+  const KernelSpec& kernel = admitted_.one->kernel;
+  return one_pass_ || samples_ == 0 ? admitted_.reference
+                                    : fresh_.of(admitted_.reference, kernel.op(), kernel.batch, samples_);
 }
 
 void SampleCheck::before_pass() {
@@ -44,8 +48,7 @@ void SampleCheck::before_pass() {
 Outcome SampleCheck::after_pass() {
   left_layers_ = admitted_.reference.layers();
   if (one_pass_) return {};
-  const Outcome result =
-      check_result(*admitted_.pass, admitted_.one->kernel.op(), admitted_.reference, changed_, round_);
+  const Outcome result = check_result(*admitted_.pass, admitted_.one->kernel.op(), reference_now(), round_);
   if (result.fine()) return wiped_ && every_ ? compare(left_layers_, false) : result;
   const Outcome where = compare(left_layers_);  // says more, if the pass still shows the error
   return where.fine() ? result : where;
@@ -87,7 +90,7 @@ Outcome SampleCheck::compare(size_t layers, bool on_host) {
   if (!on_host && wrong_byte == -1)
     found.guards = admitted_.pass->broken_guards();
   else
-    found = check_last_pass(*admitted_.pass, admitted_.one->kernel.op(), admitted_.reference, changed_, layers);
+    found = check_last_pass(*admitted_.pass, admitted_.one->kernel.op(), reference_now(), layers);
   if (wrong_byte && *wrong_byte >= 0 && found.outputs.empty())
     found.outputs = fmt::format(
         "layer {}: by the comparison on the device byte {} of the decoded matrix is wrong, and by "

@@ -1,5 +1,5 @@
 // Tier 2b: checks that the timed passes themselves are right, and stay right. Results are wiped out before every timed
-// pass, and checked after it as far as that is free. Samples alternate between two inputs. After a sample every layer's
+// pass, and checked after it as far as that is free. Every sample has inputs of its own. After a sample every layer's
 // result is compared. Then a few layers alone run as in a timed pass, since a decoding pass leaves only its last layer
 // to compare, and a kernel must not know which layer will be checked.
 //
@@ -14,6 +14,7 @@
 
 #include "backends/cpu/foreign/surroundings.h"
 #include "experiments/check/expected_copies.h"
+#include "experiments/check/timed/fresh_inputs.h"
 #include "experiments/run/admission.h"
 #include "experiments/run/measure.h"
 
@@ -33,10 +34,12 @@ class SampleCheck final : public SampleObserver {
  public:
   // `every`: compare after each sample; otherwise only finish() compares, while timed passes get their free checks as
   // always. `one_pass`: a profiler watches, so nothing but the timed pass runs.
-  SampleCheck(AdmittedCase& admitted, ExpectedCopies& copies, UploadChecks& uploads, bool every, bool one_pass)
+  SampleCheck(AdmittedCase& admitted, ExpectedCopies& copies, UploadChecks& uploads, FreshInputs& fresh, bool every,
+              bool one_pass)
       : admitted_(admitted),
         copies_(copies),
         uploads_(uploads),
+        fresh_(fresh),
         key_(admitted.one->key()),
         name_(admitted.one->name()),
         every_(every),
@@ -50,6 +53,8 @@ class SampleCheck final : public SampleObserver {
   Outcome finish();
 
  private:
+  // The reference of the running sample.
+  Reference reference_now();
   // Compares the first layers' results. `on_host`: always on the host.
   Outcome compare(size_t layers, bool on_host = true);
   // The first byte that the device finds wrong, -1: none; nullopt if it does not compare.
@@ -57,10 +62,10 @@ class SampleCheck final : public SampleObserver {
   AdmittedCase& admitted_;
   ExpectedCopies& copies_;
   UploadChecks& uploads_;
+  FreshInputs& fresh_;
   const std::string key_, name_;
   bool every_, one_pass_;
   std::optional<backends::cpu::Surroundings> kept_;  // while a sample is taken
-  bool changed_ = false;                             // whether the inputs are changed
   int samples_ = 0, passes_ = 0;
   // Marks are at random places, and before some passes all of the outputs are wiped out and then compared.
   static constexpr int kWipeEvery = 61;

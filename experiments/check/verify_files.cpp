@@ -252,7 +252,7 @@ FileCheck check_kernel(const OpenedFile& file, const Reference& reference, backe
     OutputCheck found = check_every_layer(*pass, kernel.op, reference);
     if (found.fine()) {
       pass->run();
-      found = check_last_pass(*pass, kernel.op, reference, false, uploaded.size());
+      found = check_last_pass(*pass, kernel.op, reference, uploaded.size());
     }
     if (found.fine() && kernel.op == backends::Op::matvec)
       found.outputs = wrong_hash(file.chain, [&](int layer) { return pass->outputs(layer); });

@@ -60,8 +60,8 @@ void add_doctor(CLI::App& app, CommandLine& line);
 // Parses the arguments, acts, and maps every exception to an exit code.
 int run_command_line(int argc, char** argv);
 
-// From now on the first SIGINT or SIGTERM makes interrupted() true, and the second ends the process with kInterrupted;
-// so does a call that goes on for these seconds after the first (0: none).
+// From now on the first SIGINT or SIGTERM makes interrupted() true, and the second ends the process with kInterrupted.
+// So does a call that goes on for these seconds after the first (0: none).
 void catch_interrupts(int seconds = 0);
 bool interrupted();
 

@@ -10,7 +10,7 @@
 #include "backends/cpu/foreign/surroundings.h"
 #include "backends/cpu/foreign/write_protection.h"
 #include "experiments/check/block_counts.h"
-#include "experiments/check/stored_bytes.h"
+#include "experiments/check/timed/stored_bytes.h"
 #include "experiments/plan/step.h"
 #include "experiments/ranks/rank_team.h"
 #include "experiments/run/case_record.h"
@@ -212,6 +212,8 @@ Outcome Admission::check(AdmittedCase& admitted, const backends::PassPlan& plan)
     found = check_probes(options_.prepare, *admitted.device, plan, admitted.reference);
     found.bound_used = std::max(found.bound_used, used);
   }
+  if (found.fine() && plan.op == Op::matvec)
+    found = check_extremes(options_.prepare, *admitted.device, plan, admitted.reference);
   admitted.bound_used = found.bound_used;
   fill_check(admitted.record, found);
   return found.fine() ? check_copies(admitted) : found.outcome();

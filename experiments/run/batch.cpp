@@ -83,13 +83,14 @@ void Batch::measure() {
   std::vector<TimedPass> timed;
   ExpectedCopies copies;  // made once all passes have their memory
   UploadChecks uploads;
+  FreshInputs fresh;
   std::deque<SampleCheck> checks;
   States before = device_states(cases);
   for (AdmittedCase& admitted : cases)
     timed.push_back({.name = admitted.one->name(),
                      .pass = admitted.pass.get(),
                      .estimate_s = pace_of(admitted),
-                     .observer = &checks.emplace_back(admitted, copies, uploads, experiment_.verify_each,
+                     .observer = &checks.emplace_back(admitted, copies, uploads, fresh, experiment_.verify_each,
                                                       is_single_pass(experiment_.measure)),
                      .on_host = admitted.device->memory().starts_with("host"),
                      .joules = energy_counter(admitted, before[admitted.device->memory()])});

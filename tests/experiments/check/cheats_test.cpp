@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cfenv>
+#include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "experiments/config/experiment.h"
@@ -28,6 +31,7 @@ constexpr int kCallsBefore = 2 * kLayers;  // tier 2a and the pass that estimate
 // State that the kernels below keep; each case begins anew.
 struct Memory {
   int64_t calls = 0;
+  std::set<std::string> inputs;
   const int8_t* last_matrix = nullptr;  // seen in tier 2a
   std::map<const int8_t*, std::vector<int32_t>> results;
   bool timed() { return ++calls > kCallsBefore; }
@@ -70,6 +74,56 @@ void multiply_once(const Stored& stored, const MatvecArgs& args) {
 void multiply_and_keep_it_in_the_stream(const Stored& stored, const MatvecArgs& args) {
   multiply(stored, args);
   if (memory.timed()) const_cast<int8_t*>(stored.elements)[1] = static_cast<int8_t>(args.y[0] | 1);
+}
+// Counts the inputs of the first layer that it sees.
+void note_input(const Stored& stored, const void* x, size_t bytes) {
+  if (memory.last_matrix == nullptr) memory.last_matrix = stored.elements;
+  if (memory.last_matrix == stored.elements) memory.inputs.emplace(static_cast<const char*>(x), bytes);
+}
+void multiply_and_count(const Stored& stored, const MatvecArgs& args) {
+  note_input(stored, args.x, static_cast<size_t>(stored.shape.cols));
+  multiply(stored, args);
+}
+void multiply_tokens_and_count(const Stored& stored, const MatmulArgs& args, int batch) {
+  note_input(stored, args.x, static_cast<size_t>(stored.shape.cols) * sizeof(float));
+  multiply_tokens(stored, args, batch);
+}
+// Requantises ties away from zero.
+void multiply_and_round_ties_away(const Stored& stored, const MatvecArgs& args) {
+  multiply(stored, args);
+  for (int64_t row = args.rows.begin; row < args.rows.end; ++row)
+    args.v[row] =
+        static_cast<int8_t>(std::clamp(std::round(static_cast<float>(args.y[row]) * args.scale), -128.f, 127.f));
+}
+void multiply_and_wrap(const Stored& stored, const MatvecArgs& args) {
+  multiply(stored, args);
+  for (int64_t row = args.rows.begin; row < args.rows.end; ++row)
+    args.v[row] = static_cast<int8_t>(static_cast<int>(std::nearbyint(static_cast<float>(args.y[row]) * args.scale)));
+}
+template <auto kRun>
+backends::BoundKernel bind_requantising(const backends::Policy& policy, backends::Layers layers, int batch,
+                                        backends::Place& place) {
+  backends::BoundKernel bound = bind<kRun>(policy, layers, batch, place);
+  bound.facts.requantises = true;
+  return bound;
+}
+// Leaves out the last of an odd number of columns where random data may not show it.
+void multiply_pairs_of_columns(const Stored& stored, const MatvecArgs& args) {
+  for (int64_t row = args.rows.begin; row < args.rows.end; ++row) {
+    int32_t sum = 0;
+    for (int64_t c = 0; c + 1 < stored.shape.cols; c += 2)
+      sum += std::clamp(stored.row(row)[c] * args.x[c] + stored.row(row)[c + 1] * args.x[c + 1], -32768, 32767);
+    if (stored.shape.cols % 2 != 0) sum += stored.row(row)[stored.shape.cols - 1] * args.x[stored.shape.cols - 1];
+    args.y[row] = sum;
+  }
+}
+// Takes -128 for -127, as a product of saturating pairs may.
+void multiply_without_the_least(const Stored& stored, const MatvecArgs& args) {
+  std::vector<int8_t> x(args.x, args.x + stored.shape.cols);
+  for (int8_t& number : x) number = std::max<int8_t>(number, -127);
+  MatvecArgs with = args;
+  with.x = x.data();
+  multiply(stored, with);
 }
 void multiply_tokens_once(const Stored& stored, const MatmulArgs& args, int batch) {
   static std::map<const int8_t*, std::vector<float>> results;
@@ -272,6 +326,31 @@ TEST_CASE("a kernel that keeps a decoded copy is found out, whenever it made it"
     kept.clear();
     expect_caught(kernel, "does not read what was stored, but keeps a copy");
   }
+}
+
+TEST_CASE("every sample has inputs that no kernel has seen") {
+  for (const auto& kernel : {make_kernel<multiply_and_count>(), make_kernel<multiply_tokens_and_count>()}) {
+    const reports::CaseRecord record = measured(kernel);
+    CHECK(record.status == Status::ok);
+    CHECK(memory.inputs.size() > record.time.samples_s.size());  // and that of the check before
+  }
+  expect_caught(make_kernel<multiply_without_the_least>("-127"), "W x differs");
+}
+
+TEST_CASE("ties, saturation and extremes are tried before anything is timed") {
+  backends::Kernel ties = make_kernel<multiply_and_round_ties_away>("ties"),
+                   wrap = make_kernel<multiply_and_wrap>("wrap");
+  ties.bind = bind_requantising<multiply_and_round_ties_away>;
+  wrap.bind = bind_requantising<multiply_and_wrap>;
+  for (const backends::Kernel& kernel : {ties, wrap}) {
+    const reports::CaseRecord record =
+        measured(kernel, make_codec(), "{source: gaussian, sigma: 4, shapes: [[301, 33]], layers: 2}");
+    CHECK(record.status == Status::incorrect);
+    CHECK_THAT(record.reason, ContainsSubstring("extreme inputs, layer"));
+  }
+  CHECK(measured(make_kernel<multiply_pairs_of_columns>(), make_codec(),
+                 "{source: uniform, shapes: [[99, 33]], layers: 2, low: -128, high: -127}")
+            .status == Status::incorrect);
 }
 
 TEST_CASE("what a kernel leaves in the scratch is gone in the next pass") {

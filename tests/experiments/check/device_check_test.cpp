@@ -139,7 +139,8 @@ struct Decoding {
   // Takes samples as a measurement does until one is wrong; returns its number from 1, or 0 if none is.
   int samples(Outcome& outcome, int64_t passes = 1) {
     UploadChecks uploads;
-    SampleCheck check(admitted, copies, uploads, true, false);
+    FreshInputs fresh;
+    SampleCheck check(admitted, copies, uploads, fresh, true, false);
     for (int sample = 1; sample <= kSamples; ++sample) {
       check.before_sample();
       for (int64_t i = 0; i < passes; ++i) {

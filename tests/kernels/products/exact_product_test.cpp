@@ -1,4 +1,5 @@
 // Sums in double precision and their bounds (backends/exact_product.h), the reference for every float product.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -48,6 +49,30 @@ TEST_CASE("exact products refuse what has no bound, and their check finds one wr
   CHECK(backends::check_product(scaled, exact, {.narrowing = 1e-4}).violation == "");
   CHECK(backends::check_product(right, exact, {.more_roundings = 1 << 24}).violation ==
         "the kernel's bound says nothing for so many roundings");
+}
+
+TEST_CASE("exact products with other numbers in some columns are those of the changed tokens") {
+  Random random{5};
+  std::vector<float> tokens, values;
+  while (tokens.size() < 2 * 64) tokens.push_back(static_cast<float>(random.normal()));
+  tokens[63] = 0;
+  const std::vector<int64_t> columns = {0, 17, 63};
+  while (values.size() < 2 * columns.size()) values.push_back(static_cast<float>(random.normal()));
+  const datasets::Matrix matrix = gaussian_matrix({8, 64}, 4);
+  backends::ExactProduct changed = backends::exact_product(matrix.view(), tokens, 2);
+  backends::change_columns(changed, matrix.view(), tokens, columns, values);
+  CHECK(tokens[63] == values[2]);
+  CHECK(tokens[64 + 17] == values[4]);
+  const backends::ExactProduct exact = backends::exact_product(matrix.view(), tokens, 2);
+  const auto close = [](const std::vector<double>& one, const std::vector<double>& other) {
+    return std::ranges::equal(one, other,
+                              [](double a, double b) { return std::fabs(a - b) <= 1e-9 * (1 + std::fabs(b)); });
+  };
+  CHECK(close(changed.sums, exact.sums));
+  CHECK(close(changed.magnitudes, exact.magnitudes));
+  CHECK(close(changed.norms, exact.norms));
+  CHECK(close(changed.x_magnitudes, exact.x_magnitudes));
+  CHECK(changed.terms == exact.terms);
 }
 
 TEST_CASE("zeros are no product, however wide the bound") {

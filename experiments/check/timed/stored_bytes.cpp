@@ -1,5 +1,5 @@
 // See stored_bytes.h.
-#include "experiments/check/stored_bytes.h"
+#include "experiments/check/timed/stored_bytes.h"
 
 #include <fcntl.h>
 #include <signal.h>
