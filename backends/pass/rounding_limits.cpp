@@ -35,13 +35,15 @@ constexpr Limit kLimits[] = {
 };
 
 // Roundings of float32 sums on the way of a product, besides one a column: a second sum of all columns (of a zero
-// point, or in the second half of a split factor), and a few for scales and shares.
-constexpr int64_t kFewRoundings = 64;
+// point, or in the second half of a split factor), and a few for scales and shares. Where a code stands in for
+// elements, an offset, its products are added and taken away again: up to four for each column.
+constexpr int64_t kFewRoundings = 64, kRoundingsOfOffsets = 4;
 // Matrix units cut where others round, and columns are filled up to whole tiles: up to four for each column.
 constexpr int64_t kRoundingsOfUnits = 4, kTileCols = 2048, kShares = 1024;
 
 int64_t most_roundings(const ProductRounding& rounding, int64_t cols) {
-  return rounding.unit_cols == 0 ? cols + kFewRoundings : kRoundingsOfUnits * (cols + kTileCols) + kShares;
+  if (rounding.unit_cols != 0) return kRoundingsOfUnits * (cols + kTileCols) + kShares;
+  return (rounding.offset > 0 ? kRoundingsOfOffsets : 1) * cols + kFewRoundings;
 }
 
 std::string text_of(double value) {

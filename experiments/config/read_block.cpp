@@ -411,6 +411,23 @@ std::vector<ExcludeRule> read_exclude(const YAML::Node& node, std::span<const co
   return rules;
 }
 
+// A rule that matched no case is an error. Where the config was `edited` it leaves the config instead, so that the
+// resolved one, which nobody edits, means the same.
+void check_rules(YAML::Node block, const std::vector<ExcludeRule>& rules, bool edited, YamlErrors& errors) {
+  YAML::Node used(YAML::NodeType::Sequence);
+  for (const ExcludeRule& rule : rules) {
+    if (rule.matched || rule.names_kernels())
+      used.push_back(rule.node);
+    else if (!edited)
+      errors.add(rule.node, "This rule of 'exclude' matches no case of its block.");
+  }
+  if (!edited || used.size() == rules.size()) return;
+  if (used.size() == 0)
+    block.remove("exclude");
+  else
+    block["exclude"] = used;
+}
+
 }  // namespace
 
 void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::CodecEntry> codecs, bool edited,
@@ -477,9 +494,7 @@ void read_block(const YAML::Node& block, uint64_t seed, std::span<const codecs::
         Case one{some.data, codec, kernel, {}};
         if (!excluded(one, rules)) cases.push_back(std::move(one));
       }
-  for (const ExcludeRule& rule : rules)
-    if (count > 0 && !edited && !rule.matched && !rule.names_kernels())
-      errors.add(rule.node, "This rule of 'exclude' matches no case of its block.");
+  if (count > 0) check_rules(block, rules, edited, errors);
 }
 
 bool set_axis(YAML::Node block, const std::string& axis, const YAML::Node& values) {

@@ -72,10 +72,13 @@ inline std::unique_ptr<backends::Pass> prepare_in_any_form(backends::Device& dev
   }
 }
 
-// Whether the codec has a kernel for one of these devices at all.
+// Whether the codec has a kernel for one of these devices that decodes or multiplies int8 elements.
 inline bool has_kernels(const codecs::CodecEntry& entry, const Devices& devices) {
-  return std::ranges::any_of(devices,
-                             [&](const auto& device) { return !entry.kernels(device->info().backend).empty(); });
+  return std::ranges::any_of(devices, [&](const auto& device) {
+    return std::ranges::any_of(entry.kernels(device->info().backend), [](const backends::Kernel& kernel) {
+      return kernel.op == backends::Op::decode || kernel.op == backends::Op::matvec;
+    });
+  });
 }
 
 }  // namespace ecmv::tests
