@@ -214,12 +214,12 @@ void fill_ranks(reports::CaseRecord& record, const backends::SharedDevice& share
 
 void fill_check(reports::CaseRecord& record, const OutputCheck& check) {
   const bool rounds = reports::has_tokens(record);
-  record.check.outputs =
-      !check.outputs.empty() ? check.outputs
-      : rounds ? fmt::format("within the bound of float32 sums{}{}{}, the largest error is {:.2g} of it",
-                             check.widening.empty() ? "" : " that the kernel widens (", check.widening,
-                             check.widening.empty() ? "" : ")", check.bound_used)
-               : "exact";
+  record.check.outputs = !check.outputs.empty() ? check.outputs
+                         : rounds
+                             ? fmt::format("within the bound of float32 sums{}{}{}, the largest error is {:.2g} of it",
+                                           check.widening.empty() ? "" : " that the kernel widens (", check.widening,
+                                           check.widening.empty() ? "" : ")", check.bound_used)
+                             : "exact";
   record.check.guards = check.guards.empty() ? "intact" : check.guards;
 }
 
