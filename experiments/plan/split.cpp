@@ -50,6 +50,7 @@ std::pair<Pair, bool> place_in_block(datasets::LayerKind kind) {
     case embedding:
     case lm_head:
     case norm:
+    case scale:
     case bias:
     case other: break;
   }

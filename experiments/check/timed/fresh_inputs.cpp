@@ -17,12 +17,12 @@ std::shared_ptr<const ReferenceChain> fresh_chain(const Reference& reference, st
 
 // Columns that change: enough that results of the old numbers are far outside of what any kernel may be off.
 std::vector<int64_t> some_columns(int64_t cols, std::mt19937_64& random) {
-  const int64_t count = std::clamp<int64_t>(cols / 256, 16, std::max<int64_t>(1, cols / 2));
+  const int64_t count = std::min(std::max<int64_t>(cols / 256, 16), std::max<int64_t>(1, cols / 2));
   std::vector<int64_t> columns = {cols - 1};
   while (static_cast<int64_t>(columns.size()) < count)
     columns.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(cols)));
   std::ranges::sort(columns);
-  columns.erase(std::ranges::unique(columns).begin(), columns.end());
+  columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
   return columns;
 }
 
