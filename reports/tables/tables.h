@@ -21,9 +21,13 @@ Table steps_table(const RecordSet& records);
 // of several has. No rows without such cases.
 Table strong_scaling_table(const RecordSet& records, const Contexts& contexts);
 Table weak_scaling_table(const RecordSet& records);
-// The same with fewer columns, and for each codec and settings only the fastest kernel and policy on each backend and
+// The results with fewer columns, and for each codec and settings only the fastest kernel and policy on each backend and
 // device.
 std::vector<Table> fastest_tables(const RecordSet& records, const Contexts& contexts);
+
+// How the gain of each codec and settings over uncompressed weights holds over shapes: geometric mean, least and most.
+// No rows for less than three shapes.
+Table shapes_table(const RecordSet& records, const Contexts& contexts);
 
 // Failed cases (incorrect, error, timed_out, out_of_memory), one row each, worst first.
 Table failures_table(const RecordSet& records);
