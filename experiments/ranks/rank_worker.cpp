@@ -136,6 +136,7 @@ json RankWorker::act(const json& command) {
   if (what == "prepare") return prepare(command);
   if (what == "read")
     return devices_.at(command.at("device"))->time_reads(command.at("bytes"), command.at("repetitions"));
+  if (what == "free memory") return devices_.at(command.at("device"))->free_memory();
   const int id = command.at("id");
   if (what == "forget upload") return uploads_.erase(id), json();
   if (what == "changed sections") return uploads_.at(id)->changed_sections();

@@ -95,8 +95,10 @@ class Run {
       if (options_.interrupted()) return;
       recorder_.progress.phase("verifying " + one->codec.short_name());
       AdmittedCase admitted = admission.admit(*one, describe(*one, dataset));
-      if (admitted.outcome.status == Status::out_of_memory && !batch_.empty()) {
-        batch_.measure();  // there is no room for other codecs' layers beside these
+      // There may be no room for other layers beside these: of other codecs, or of this one for other devices.
+      if (admitted.outcome.status == Status::out_of_memory && (admission.forget_uploads() || !batch_.empty())) {
+        batch_.measure();
+        admitted = {};  // its layers leave as well
         admitted = admission.admit(*one, describe(*one, dataset));
       }
       if (admitted.pass == nullptr)

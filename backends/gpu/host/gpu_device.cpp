@@ -98,6 +98,10 @@ class GpuDevice final : public Device {
     return join_devices(request, info_);
   }
   std::string link_to(int other) override { return link_between(index_, other); }
+  int64_t free_memory() override {
+    select();
+    return info_.emulated ? -1 : free_bytes();
+  }
 
   // The fastest of several ways to read. A sample is the mean of a few reads, so that the gap before a launch does not
   // count.
