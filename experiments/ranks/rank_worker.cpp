@@ -206,7 +206,9 @@ void RankWorker::keep(const json& command) {
     matrix.sections.push_back({kept_name(section.at("name")),
                                static_cast<backends::Role>(section.at("role").get<int>()), section.at("align"),
                                unpacked<std::byte>(section.at("bytes")), section.at("padding")});
-  for (const int id : command.at("ids")) uploads_[id] = devices_.at(command.at("device"))->upload(matrix);
+  const auto ids = command.at("ids").get<std::vector<int>>();
+  auto copies = devices_.at(command.at("device"))->upload_layer({&matrix, 1}, {}, ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) uploads_[ids[i]] = std::move(copies[i]);
 }
 
 // Answers how the layers' float products round.

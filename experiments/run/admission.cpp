@@ -15,6 +15,7 @@
 #include "experiments/ranks/rank_team.h"
 #include "experiments/run/case_record.h"
 #include "experiments/run/running_case.h"
+#include "reports/fields.h"
 
 namespace ecmv::experiments {
 
