@@ -183,8 +183,8 @@ Table weak_scaling_table(const RecordSet& records) {
 namespace {
 
 // A pass on several devices as one and two of them tell it: a part of the product that does not shrink with more
-// devices (launches, the ends of layers), a part that they share, and the exchange. A device receives (n - 1)/n of every
-// vector, so two receive a half.
+// devices (launches, the ends of layers), a part that they share, and the exchange. A device receives (n - 1)/n of
+// every vector, so two receive a half.
 struct Forecast {
   double fixed_s = kUnknown, shared_s = kUnknown, exchange_of_two_s = kUnknown;
   double seconds(double n) const { return fixed_s + shared_s / n + exchange_of_two_s * 2 * (n - 1) / n; }
@@ -237,11 +237,10 @@ Table forecast_table(const RecordSet& records) {
           const CaseRecord* const measured = found == group.end() ? nullptr : found->second;
           const double predicted = forecast.seconds(static_cast<double>(count)),
                        seconds = measured == nullptr ? kUnknown : measured->time.median_s;
-          table.rows.push_back({text_cell(codec_label(one)), text_cell(ranks_text(count, *two)),
-                                in_units(predicted, 1e-6, 1), in_units(seconds, 1e-6, 1),
-                                in_units(predicted / seconds - 1, 0.01, 1),
-                                in_units(one.time.median_s / predicted, 1, 2),
-                                in_units(one.time.median_s / seconds, 1, 2)});
+          table.rows.push_back(
+              {text_cell(codec_label(one)), text_cell(ranks_text(count, *two)), in_units(predicted, 1e-6, 1),
+               in_units(seconds, 1e-6, 1), in_units(predicted / seconds - 1, 0.01, 1),
+               in_units(one.time.median_s / predicted, 1, 2), in_units(one.time.median_s / seconds, 1, 2)});
           mark_times(table.rows.back(), {2, 5}, one, two);
           if (measured != nullptr) mark_times(table.rows.back(), {3, 4, 6}, *measured, &one);
         }

@@ -96,7 +96,8 @@ class GpuDevice final : public Device {
                                                             size_t copies) override {
     const GpuMatrix* first = nullptr;
     return upload_whole(parts, copies, [&](const CompressedMatrix& matrix) {
-      auto upload = first == nullptr ? std::make_unique<GpuMatrix>(matrix, index_) : std::make_unique<GpuMatrix>(*first);
+      auto upload =
+          first == nullptr ? std::make_unique<GpuMatrix>(matrix, index_) : std::make_unique<GpuMatrix>(*first);
       if (first == nullptr) first = upload.get();
       return upload;
     });
