@@ -118,7 +118,7 @@ TEST_CASE("a forecast for four and eight devices follows from one and two, besid
   RecordSet all;
   all.cases = {record("plain", 1000, 1, "", 8e-4), record("plain", 1000, 2, "peer", 5.2e-4),
                record("plain", 1000, 4, "peer", 4e-4), record("plain", 1000, 2, "library", 5e-4)};
-  // Of two: 500 us of product, hence 200 that stay and 600 that are shared, and 20 us of exchange.
+  // Two take 500 us of product, hence 200 that stay and 600 that are shared, and 20 us of exchange.
   all.cases[1].ranks.product_samples_s = {5e-4, 5e-4, 5e-4};
   all.cases[3].ranks.product_samples_s = {};
   const Table table = forecast_table(all);
