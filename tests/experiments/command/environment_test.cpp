@@ -3,6 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <sched.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -69,6 +71,27 @@ TEST_CASE("threads that cannot be created are unavailable") {
   CHECK(shell({"-c", "ulimit -s 8192; ulimit -v 2000000; exec " ECMV_BINARY " " + kThreads + "1,400"}) == 0);
   CHECK_THAT(reasons(shell.folder), ContainsSubstring("of 400 threads: Resource temporarily unavailable"));
   CHECK(by_threads(shell.folder)[1] == Status::ok);
+}
+
+TEST_CASE("a process that is held to one core has one thread for 'all', and is told so") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  cpu_set_t before, one;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  if (CPU_COUNT(&before) < 2) SKIP("this machine has one core");
+  CPU_ZERO(&one);
+  for (int core = 0; CPU_COUNT(&one) == 0; ++core)
+    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
+  REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);  // children have it, too
+  Command shell("/bin/sh");
+  const int doctor = shell({"-c", "exec " ECMV_BINARY " doctor"});
+  const std::string found = shell.out;
+  const int run = shell({"-c", "exec " ECMV_BINARY " " + kThreads + "all,2"});
+  sched_setaffinity(0, sizeof before, &before);
+  CHECK(doctor == 0);
+  CHECK_THAT(found, ContainsSubstring("of which this process may use 1 (taskset, cpuset)"));
+  CHECK(run == 0);
+  CHECK(by_threads(shell.folder) == std::map<int64_t, Status>{{1, Status::ok}, {2, Status::ok}});
+  CHECK_THAT(shell.err, ContainsSubstring("2 threads share the 1 core that this process may use: they take turns."));
 }
 
 TEST_CASE("memory that there is not is out_of_memory with the numbers, however much is asked for") {
