@@ -14,7 +14,9 @@
 
 #include "codecs/registry.h"
 #include "reports/record.h"
+#include "tests/comma_locale.h"
 #include "tests/experiments/small_run.h"
+#include "tests/json_lines.h"
 #include "tests/run_command.h"
 
 using Catch::Matchers::ContainsSubstring;
@@ -210,4 +212,27 @@ TEST_CASE("names that are not UTF-8 are shown as well as they can be") {
   CHECK(ecmv({"run", "--codec", name, "--d", "64"}) == 2);
   CHECK(ecmv({"verify", name + ".npy"}) == 2);
   CHECK(ecmv({"list", "codecs", "--codec-library", name}) == 2);
+}
+
+TEST_CASE("numbers have a decimal point in every locale, in files and on the command line") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command plain, ecmv;
+  if (!write_comma_locale(ecmv.folder)) SKIP("there is no localedef, or no source of de_DE");
+  ecmv.environment = {{"LOCPATH", ecmv.folder.string()}, {"LC_ALL", "de_DE.UTF-8"}, {"LANG", "de_DE.UTF-8"}};
+  const std::vector<std::string> run = {"run",     "--codec", "raw_int8",  "--d",    "2048",       "--layers", "2",
+                                        "--sigma", "2.5",     "--op",      "size",   "--backend",  "scalar",   "-o",
+                                        "r.jsonl", "--csv",   "table.csv", "--json", "table.json", "--force"};
+  for (Command* command : {&plain, &ecmv}) {
+    REQUIRE((*command)(run) == 0);
+    CHECK(no_json_line(command->folder / "r.jsonl") == "");
+    REQUIRE((*command)({"report", "r.jsonl", "-o", "page"}) == 0);
+  }
+  // The same sizes to the last digit; they depend on nothing but the data.
+  CHECK(text_of(ecmv.folder / "table.csv") == text_of(plain.folder / "table.csv"));
+  CHECK(text_of(ecmv.folder / "table.json") == text_of(plain.folder / "table.json"));
+  for (const char* file : {"page/cases.csv", "page/results.md"})
+    CHECK(fs::exists(plain.folder / file) == fs::exists(ecmv.folder / file));
+  REQUIRE(ecmv({"run", "--codec", "raw_int8", "--d", "2048", "--sigma", "2.5", "--print-config"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("2.5") && ContainsSubstring("2048"));
+  CHECK(ecmv({"run", "--codec", "raw_int8", "--d", "64", "--sigma", "2,5", "--print-config"}) != 1);
 }

@@ -43,7 +43,7 @@ int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, con
 }
 
 void run_every_width(const codecs::CodecEntry& entry, Devices devices) {
-  const int batches[] = {1, 3};
+  const int batches[] = {3};
   for (int64_t cols = 1; cols <= 70; ++cols)
     for (const datasets::Matrix& matrix : nearly_constant({19, cols}))
       run_all(entry, matrix, codecs::default_settings(*entry.codec), batches, devices);
