@@ -361,6 +361,23 @@ TEST_CASE("the read bandwidth is measured once for a memory and number of thread
   CHECK(measured(1) == 0);
 }
 
+TEST_CASE("a read bandwidth is measured with half of the memory that there is, or not where caches hold that") {
+  constexpr int64_t kMiB = 1 << 20;
+  backends::DeviceInfo info;
+  info.llc_bytes = 32 * kMiB;
+  CHECK(bandwidth_bytes(info, 0) == 512 * kMiB);
+  CHECK(bandwidth_bytes(info, 4096 * kMiB) == 512 * kMiB);
+  CHECK(bandwidth_bytes(info, 400 * kMiB) == 200 * kMiB);
+  CHECK(bandwidth_bytes(info, 100 * kMiB) == 0);
+  info.llc_bytes = 256 * kMiB;
+  CHECK(bandwidth_bytes(info, 4096 * kMiB) == 1024 * kMiB);
+  CHECK(bandwidth_bytes(info, 1200 * kMiB) == 600 * kMiB);
+  CHECK(bandwidth_bytes(info, 400 * kMiB) == 0);
+  info.wave_size = 32;  // a device's own memory
+  info.memory_bytes = 80 * 1024 * kMiB;
+  CHECK(bandwidth_bytes(info, 400 * kMiB) == 2048 * kMiB);
+}
+
 TEST_CASE("an encoder without memory is out_of_memory") {
   codecs::Codec codec = make_codec();
   codec.encode = [](datasets::MatrixView, const backends::Settings&) -> backends::CompressedMatrix {
