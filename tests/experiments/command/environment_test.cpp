@@ -11,6 +11,7 @@
 #include <map>
 #include <regex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "codecs/registry.h"
@@ -64,6 +65,34 @@ TEST_CASE("threads that OpenMP does not give make no result incorrect") {
     CHECK(records.cases.size() == 8);
     for (const auto& record : records.cases) CHECK(record.status == Status::ok);
   }
+}
+
+TEST_CASE("a number of threads in the environment that no machine has is no number of threads for 'all'") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  for (const char* value : {"99999999999", "2147483647", "-1", "many"}) {
+    INFO(value);
+    Command ecmv;
+    ecmv.environment = {{"OMP_NUM_THREADS", value}};
+    CHECK(ecmv(small({"--threads", "all", "-o", "r.jsonl"})) == 0);
+    const auto statuses = by_threads(ecmv.folder);
+    REQUIRE(statuses.size() == 1);
+    CHECK(statuses.begin()->first >= 1);
+    CHECK(statuses.begin()->first <= std::max(64u, 4 * std::thread::hardware_concurrency()));
+    CHECK(statuses.begin()->second == Status::ok);
+  }
+}
+
+TEST_CASE("a missing folder on a file system that is read-only is told as that") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command shell("/bin/sh");
+  const auto within = [&](const std::string& words) {
+    return shell({"-c", "unshare -rm sh -c 'mkdir -p place && mount -t tmpfs -o ro none place && " + words + "'"});
+  };
+  if (within("true") != 0) SKIP("this process may mount nothing");
+  CHECK(within(ECMV_BINARY " run --codec raw_int8 --d 64 --layers 1 --profile -o place/new/r.jsonl") == 2);
+  CHECK_THAT(shell.err, ContainsSubstring("cannot create the folder place/new: Read-only file system"));
+  CHECK(within(ECMV_BINARY " run --codec raw_int8 --d 64 --layers 1 --profile -o place/r.jsonl") == 2);
+  CHECK_THAT(shell.err, ContainsSubstring("Read-only file system"));
 }
 
 TEST_CASE("threads that cannot be created are unavailable") {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "experiments/config/experiment.h"
+#include "experiments/plan/device_pool.h"
 #include "experiments/run/measure.h"
 #include "experiments/run/run.h"
 #include "tests/experiments/test_codecs.h"
