@@ -12,9 +12,7 @@
 
 enum { kSetCpuid = 0x1012 }; /* ARCH_SET_CPUID of arch_prctl */
 
-static struct {
-  unsigned leaf, part, of, bit;
-} masks[64];
+static struct { unsigned leaf, part, of, bit; } masks[64];
 static int mask_count;
 
 static void answer(int number, siginfo_t* info, void* context) {
