@@ -130,6 +130,17 @@ inline datasets::Matrix ternary_matrix(datasets::Shape shape, bool binary = fals
   });
 }
 
+// One element nearly everywhere, whose probability models round to 1, and few others: in int8, bf16 and f8.
+inline std::vector<datasets::Matrix> nearly_constant(datasets::Shape shape) {
+  using enum datasets::ElementType;
+  const auto is_rare = [&](int64_t i) { return (i * 7919 + 13) % 4999 == 0 || i == shape.elements() - 1; };
+  return {make_matrix("nearly_constant", shape, [&](int64_t i) { return is_rare(i) ? 100 : -3; }),
+          make_typed_matrix("nearly_constant_bf16", bf16, shape,
+                            [&](int64_t i) -> uint64_t { return is_rare(i) ? 0xC2F7 : 0x3C9A; }),
+          make_typed_matrix("nearly_constant_f8", f8_e4m3, shape,
+                            [&](int64_t i) -> uint64_t { return is_rare(i) ? 0xF3 : 0x21; })};
+}
+
 // Every element type but int8: all bit patterns of the 16-bit types (NaN, infinities and subnormal numbers included),
 // weights or small integers at an odd shape and one element.
 inline std::vector<datasets::Matrix> typed_matrices() {

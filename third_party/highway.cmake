@@ -6,7 +6,7 @@ foreach(off HWY_ENABLE_TESTS HWY_ENABLE_EXAMPLES HWY_ENABLE_CONTRIB HWY_ENABLE_I
   set(${off} OFF CACHE BOOL "" FORCE)
 endforeach()
 set(HWY_FORCE_STATIC_LIBS ON CACHE BOOL "" FORCE)
-add_subdirectory(${source} ${CMAKE_BINARY_DIR}/highway EXCLUDE_FROM_ALL)
+ecmv_add_pinned(${source} highway)
 ecmv_system_headers(hwy)
 # Kernels need nothing of its sources but targets and their detection (per_target is for ARM, whose detection asks it).
 get_target_property(sources hwy SOURCES)

@@ -61,6 +61,21 @@ function(ecmv_pinned_source name out)
   set(${out} ${source} PARENT_SCOPE)
 endfunction()
 
+# Adds such a source as a subdirectory. What newer versions of CMake deprecate in it is not ours to mend.
+function(ecmv_add_pinned source name)
+  if(COMMAND cmake_diagnostic)  # CMake 4.4 and newer, by the policy CMP0218
+    set(CMAKE_POLICY_DEFAULT_CMP0218 NEW)
+    cmake_diagnostic(PUSH)
+    cmake_diagnostic(DEMOTE CMD_DEPRECATED IGNORE)
+  else()
+    set(CMAKE_WARN_DEPRECATED OFF)
+  endif()
+  add_subdirectory(${source} ${CMAKE_BINARY_DIR}/${name} EXCLUDE_FROM_ALL)
+  if(COMMAND cmake_diagnostic)
+    cmake_diagnostic(POP)
+  endif()
+endfunction()
+
 if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
   ecmv_pinned_tarball(${NAME} tarball version)
 endif()

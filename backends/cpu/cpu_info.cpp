@@ -1,14 +1,18 @@
 // Reads Linux's text files instead of using a topology library: records need four numbers and a name.
 #include "backends/cpu/cpu_info.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
 namespace ecmv::backends::cpu {
 namespace {
+
+namespace fs = std::filesystem;
 
 // The value of "key : value" in a /proc file; empty if there is none.
 std::string proc_value(const char* path, std::string_view key) {
@@ -33,6 +37,20 @@ std::string first_line(const std::string& path) {
   std::string line;
   std::getline(file, line);
   return line;
+}
+
+double ratio(double quota, double period) { return quota > 0 && period > 0 ? quota / period : 0; }
+
+// The quota of one group in cores; 0 without one ("max 100000" in version 2, -1 in version 1).
+double quota_v2(const fs::path& group) {
+  std::ifstream file(group / "cpu.max");
+  double quota = 0, period = 0;
+  return file >> quota >> period ? ratio(quota, period) : 0;
+}
+double quota_v1(const fs::path& group) {
+  std::ifstream quota_file(group / "cpu.cfs_quota_us"), period_file(group / "cpu.cfs_period_us");
+  double quota = 0, period = 0;
+  return quota_file >> quota && period_file >> period ? ratio(quota, period) : 0;
 }
 
 }  // namespace
@@ -69,32 +87,29 @@ int threads_within(double quota_cores, int threads) {
   return quota_cores > 0 && quota_cores < threads ? std::max(1, static_cast<int>(quota_cores)) : threads;
 }
 
-double cpu_quota_cores() {
-  // Version 2: "max 100000" or "200000 100000" in the process's group and all above it. The smallest quota applies.
+int affinity_cores() {
+  cpu_set_t allowed;
+  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
+}
+
+double cpu_quota_cores(const fs::path& root) {
+  const fs::path mounts = root / "sys/fs/cgroup";
   double least = 0;
-  const auto take = [&](double quota, double period) {
-    if (quota > 0 && period > 0 && (least == 0 || quota / period < least)) least = quota / period;
+  const auto take = [&](double cores) {
+    if (cores > 0 && (least == 0 || cores < least)) least = cores;
   };
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
+  // Lines are "hierarchy:controllers:path"; lines of v2 have no controllers. The quotas of all groups around apply.
+  std::ifstream lines(root / "proc/self/cgroup");
+  for (std::string line; std::getline(lines, line);) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool version2 = controllers.empty();
-    if (!version2 && ("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
-    const std::string root = version2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
-    for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
-      if (path == "/") path.clear();
-      if (version2) {
-        std::ifstream file(root + path + "/cpu.max");
-        double quota = 0, period = 0;
-        if (file >> quota >> period) take(quota, period);  // "max" is no number
-      } else {
-        std::ifstream quota_file(root + path + "/cpu.cfs_quota_us"), period_file(root + path + "/cpu.cfs_period_us");
-        double quota = 0, period = 0;
-        if (quota_file >> quota && period_file >> period) take(quota, period);
-      }
-      if (path.empty() || path.rfind('/') == std::string::npos) break;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const bool v2 = controllers == ",,";
+    if (!v2 && controllers.find(",cpu,") == std::string::npos) continue;
+    for (fs::path group = fs::path(line.substr(second + 1)).relative_path();; group = group.parent_path()) {
+      take(v2 ? std::max(quota_v2(mounts / group), quota_v2(mounts / "unified" / group))
+              : quota_v1(mounts / "cpu" / group));
+      if (group.empty()) break;
     }
   }
   return least;

@@ -131,10 +131,8 @@ void Crew::wait_while(const std::atomic<uint32_t>& word, uint32_t value) const {
 }
 
 int Crew::available_cores() {
-  cpu_set_t allowed;
-  const int cores =
-      sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : Team::available_threads();
-  return threads_within(cpu_quota_cores(), cores);
+  const int allowed = affinity_cores();
+  return threads_within(cpu_quota_cores(), allowed > 0 ? allowed : Team::available_threads());
 }
 
 }  // namespace ecmv::backends::cpu

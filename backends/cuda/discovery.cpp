@@ -3,6 +3,7 @@
 #include "backends/gpu/host/discovery.h"
 
 #include "backends/cuda/nvml.h"
+#include "backends/gpu/built_for.h"
 
 namespace ecmv::backends::cuda {
 namespace {
@@ -40,6 +41,10 @@ DeviceInfo describe(int index) {
                 ", runtime " + version(runtime);
   if (properties.major < 7 || (properties.major == 7 && properties.minor < 5))
     info.unavailable = "The device " + info.name + " is an " + info.simd_target + ", the kernels need sm_75 or newer.";
+  else if (const std::string why =
+               why_no_cuda_code(ECMV_BUILT_FOR, 10 * properties.major + properties.minor, PtxRules::of_environment());
+           !why.empty())
+    info.unavailable = "The device " + info.name + " is an " + info.simd_target + "; " + why + ".";
   return info;
 }
 
@@ -48,12 +53,14 @@ DeviceInfo describe(int index) {
 std::vector<DeviceInfo> discover() {
   int count = 0;  // an error leaves it as it is
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status == cudaSuccess) return list_devices("cuda", count, describe, "There is no CUDA device.");
   int driver = 0;
   (void)cudaDriverGetVersion(&driver);
-  return list_devices("cuda", 0, describe,
-                      driver == 0 ? "There is no NVIDIA driver on this machine."
-                                  : std::string("There is no CUDA device: ") + cudaGetErrorString(status) + ".");
+  if (status != cudaSuccess && driver == 0)
+    return list_devices("cuda", 0, describe, "There is no NVIDIA driver on this machine.", {});
+  if (status == cudaSuccess)
+    return list_devices("cuda", count, describe, "There is no CUDA device.", {"CUDA_VISIBLE_DEVICES"});
+  return list_devices("cuda", 0, describe, std::string("There is no CUDA device: ") + cudaGetErrorString(status) + ".",
+                      {"CUDA_VISIBLE_DEVICES"});
 }
 
 void activate(int index) { check(cudaSetDevice(index), "choosing the device"); }

@@ -3,6 +3,7 @@
 #include "backends/gpu/host/discovery.h"
 
 #include "backends/cuda/nvml.h"
+#include "backends/gpu/built_for.h"
 #include "backends/hip/sysfs.h"
 
 namespace ecmv::backends::hip {
@@ -57,7 +58,12 @@ DeviceInfo describe(int index) {
 #if defined(__HIP_PLATFORM_NVIDIA__)
   if (const std::string number = cuda::nvml_driver_version(); !number.empty())
     info.driver = "NVIDIA driver " + number + ", " + info.driver;
+  const std::string why =
+      why_no_cuda_code(ECMV_BUILT_FOR, 10 * properties.major + properties.minor, PtxRules::of_environment());
+#else
+  const std::string why = why_no_hip_code(ECMV_BUILT_FOR, info.simd_target);
 #endif
+  if (!why.empty()) info.unavailable = "The device " + info.name + " is a " + info.simd_target + "; " + why + ".";
   return info;
 }
 
@@ -66,8 +72,15 @@ DeviceInfo describe(int index) {
 std::vector<DeviceInfo> discover() {
   int count = 0;  // an error leaves it as it is
   const hipError_t status = hipGetDeviceCount(&count);
-  if (status == hipSuccess) return list_devices("hip", count, describe, "There is no HIP device.");
-  return list_devices("hip", 0, describe, std::string("There is no HIP device: ") + hipGetErrorString(status) + ".");
+  const std::string why_none = status == hipSuccess
+                                   ? "There is no HIP device."
+                                   : std::string("There is no HIP device: ") + hipGetErrorString(status) + ".";
+#if defined(__HIP_PLATFORM_NVIDIA__)
+  return list_devices("hip", count, describe, why_none, {"CUDA_VISIBLE_DEVICES"});
+#else
+  return list_devices("hip", count, describe, why_none,
+                      {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"});
+#endif
 }
 
 void activate(int index) { check(hipSetDevice(index), "choosing the device"); }

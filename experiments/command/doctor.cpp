@@ -82,11 +82,16 @@ void check_clocks(std::vector<Finding>& findings) {
 
 void check_load(std::vector<Finding>& findings) {
   const backends::DeviceInfo cpu = backends::cpu::describe_cpu();
-  findings.push_back(
-      {Level::fine, "CPU", fmt::format("{}, {} logical CPUs", cpu.name, sysconf(_SC_NPROCESSORS_ONLN)), ""});
+  const long cores = sysconf(_SC_NPROCESSORS_ONLN), allowed = backends::cpu::affinity_cores();
+  findings.push_back({Level::fine, "CPU",
+                      fmt::format("{}, {} logical CPUs{}", cpu.name, cores,
+                                  allowed > 0 && allowed < cores
+                                      ? fmt::format(", of which this process may use {} (taskset, cpuset)", allowed)
+                                      : ""),
+                      ""});
   if (const double quota = backends::cpu::cpu_quota_cores(); quota > 0)
     findings.push_back({quota < 1 ? Level::warning : Level::note, "quota",
-                        fmt::format("the control group may use {:.2g} cores, so 'all' threads are {}", quota,
+                        fmt::format("the control group may use {:.3g} cores, so 'all' threads are {}", quota,
                                     backends::cpu::Team::available_threads()),
                         "measure where no quota stops threads, or read times as those of such a share"});
   std::string targets;

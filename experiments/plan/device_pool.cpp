@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/cpu/memory_limits.h"
 #include "experiments/config/expand.h"
 #include "experiments/ranks/rank_team.h"
 #include "experiments/run/case_record.h"
@@ -51,6 +52,15 @@ DevicePool::Slot& DevicePool::slot(const KernelSpec& kernel) {
   return slot;
 }
 
+int64_t bandwidth_bytes(const backends::DeviceInfo& info, int64_t available) {
+  // A GPU reads more: with half a gigabyte an H200 showed 4.38 TB/s, with one gigabyte 4.51 to 4.59.
+  if (info.wave_size > 0)
+    return std::max<int64_t>(4 * info.llc_bytes, std::min<int64_t>(int64_t{2} << 30, info.memory_bytes / 8));
+  const int64_t wanted = std::max<int64_t>(4 * info.llc_bytes, int64_t{512} << 20);
+  const int64_t bytes = available > 0 ? std::min(wanted, available / 2) : wanted;
+  return bytes >= 2 * info.llc_bytes ? bytes / 64 * 64 : 0;
+}
+
 std::optional<reports::BandwidthRecord> DevicePool::measure_bandwidth(const KernelSpec& kernel,
                                                                       const std::string& run_id) {
   KernelSpec best = kernel;
@@ -59,6 +69,8 @@ std::optional<reports::BandwidthRecord> DevicePool::measure_bandwidth(const Kern
   backends::Device* device = find(best);
   if (device == nullptr || device->info().emulated) return std::nullopt;
   const backends::DeviceInfo& info = device->info();
+  const int64_t bytes = bandwidth_bytes(info, backends::cpu::available_memory_bytes());
+  if (bytes == 0) return std::nullopt;
   if (++bandwidth_records_[fmt::format("{}:{}", device->memory(), info.threads)] > kBandwidthRecords)
     return std::nullopt;
   reports::BandwidthRecord record;
@@ -66,10 +78,7 @@ std::optional<reports::BandwidthRecord> DevicePool::measure_bandwidth(const Kern
   record.backend = info.backend;
   record.device = device_label(*device);
   record.threads = info.threads;
-  // A GPU reads more: with half a gigabyte an H200 showed 4.38 TB/s, with one gigabyte 4.51 to 4.59.
-  const int64_t least =
-      info.wave_size > 0 ? std::min<int64_t>(int64_t{2} << 30, info.memory_bytes / 8) : int64_t{512} << 20;
-  record.bytes = std::max<int64_t>(4 * info.llc_bytes, least);
+  record.bytes = bytes;
   record.samples_s = device->time_reads(record.bytes, 9);
   record.read_bytes_per_s = static_cast<double>(record.bytes) / reports::quantile(record.samples_s, 0.5);
   return record;

@@ -19,6 +19,10 @@ inline constexpr int kBandwidthRecords = 4;
 // missing.
 std::unique_ptr<backends::Device> open_device(const KernelSpec& kernel);
 
+// How much memory a measurement of read bandwidth reads: 4 x the last-level cache, at least 512 MiB, or what half of
+// the `available` bytes of the host (0: unknown) allow. 0: so little that it would stay in the cache.
+int64_t bandwidth_bytes(const backends::DeviceInfo& info, int64_t available);
+
 class DevicePool {
  public:
   using Open = std::function<std::unique_ptr<backends::Device>(const KernelSpec&)>;
@@ -28,9 +32,9 @@ class DevicePool {
   backends::Device* find(const KernelSpec& kernel) { return slot(kernel).device.get(); }
   std::string reason(const KernelSpec& kernel) { return slot(kernel).reason; }
 
-  // Reads 4 x the last-level cache, at least 512 MiB, 9 times; only the first kBandwidthRecords calls for each device
-  // do. Several records are made because a shared machine may be slow for a moment; reports take the fastest. Devices
-  // that share a memory and a number of threads count as one, with the best instruction set.
+  // Reads bandwidth_bytes() 9 times; only the first kBandwidthRecords calls for each device do. Several records are
+  // made because a shared machine may be slow for a moment; reports take the fastest. Devices that share a memory and a
+  // number of threads count as one, with the best instruction set.
   std::optional<reports::BandwidthRecord> measure_bandwidth(const KernelSpec& kernel, const std::string& run_id);
 
  private:

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "backends/cpu/cpu_info.h"
 #include "backends/cpu/energy.h"
 #include "backends/cpu/host_load.h"
 
@@ -71,14 +70,6 @@ TEST_CASE("a program on the same core shows") {
   CHECK(found.held_up());
   CHECK(found.waiting_share > 0.05);  // about one half
   CHECK(found.other_cores > 0.05);
-}
-
-TEST_CASE("a quota of one core gives one thread, of two and a half two, and none all") {
-  CHECK(threads_within(1, 8) == 1);
-  CHECK(threads_within(0.5, 8) == 1);
-  CHECK(threads_within(2.5, 8) == 2);
-  CHECK(threads_within(16, 8) == 8);
-  CHECK(threads_within(0, 8) == 8);
 }
 
 TEST_CASE("the joules of all packages add up, and none are known where nothing is readable") {

@@ -1,4 +1,4 @@
-// Claims about the memory left, on files that the test writes as Linux does.
+// Claims about the memory left and the quota of cores, on files that the test writes as Linux does.
 #include "backends/cpu/memory_limits.h"
 
 #include <stdlib.h>
@@ -7,7 +7,9 @@
 #include <fstream>
 #include <string>
 
-using ecmv::backends::cpu::available_memory_bytes;
+#include "backends/cpu/cpu_info.h"
+
+using namespace ecmv::backends::cpu;
 namespace fs = std::filesystem;
 
 namespace {
@@ -81,4 +83,43 @@ TEST_CASE("in a container, where the path is the host's, the mounted group count
   root.write("sys/fs/cgroup/memory.max", mib(512));
   root.write("sys/fs/cgroup/memory.current", mib(12));
   CHECK(root.available() == 500);
+}
+
+TEST_CASE("a quota of one core gives one thread, of two and a half two, and none all") {
+  CHECK(threads_within(1, 8) == 1);
+  CHECK(threads_within(0.5, 8) == 1);
+  CHECK(threads_within(2.5, 8) == 2);
+  CHECK(threads_within(16, 8) == 8);
+  CHECK(threads_within(0, 8) == 8);
+}
+
+TEST_CASE("the smallest quota of cores counts, of the own group or one around it, whole or not") {
+  const Root root;
+  CHECK(cpu_quota_cores(root.path) == 0);
+  root.write("proc/self/cgroup", "0::/user.slice/job.scope\n");
+  root.write("sys/fs/cgroup/user.slice/job.scope/cpu.max", "max 100000\n");
+  CHECK(cpu_quota_cores(root.path) == 0);
+  root.write("sys/fs/cgroup/user.slice/job.scope/cpu.max", "250000 100000\n");
+  CHECK(cpu_quota_cores(root.path) == 2.5);
+  root.write("sys/fs/cgroup/user.slice/cpu.max", "30000 20000\n");
+  CHECK(cpu_quota_cores(root.path) == 1.5);
+  root.write("sys/fs/cgroup/cpu.max", "1000 100000\n");
+  CHECK(cpu_quota_cores(root.path) == 0.01);
+  for (const char* text : {"", "max\n", "100000\n", "100000 0\n", "-1 100000\n", "words 1\n"}) {
+    INFO(text);
+    root.write("sys/fs/cgroup/cpu.max", text);
+    CHECK(cpu_quota_cores(root.path) == 1.5);
+  }
+}
+
+TEST_CASE("quotas of control groups v1 count, alone, beside v2, and in a container with the host's path") {
+  const Root root;
+  root.write("proc/self/cgroup", "9:name=systemd:/\n3:cpuset:/\n4:cpu,cpuacct:/docker/0123\n0::/\n");
+  root.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  root.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  CHECK(cpu_quota_cores(root.path) == 0);
+  root.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
+  CHECK(cpu_quota_cores(root.path) == 0.5);
+  root.write("sys/fs/cgroup/unified/cpu.max", "10000 100000\n");
+  CHECK(cpu_quota_cores(root.path) == 0.1);
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "experiments/library/ecmv.h"
+#include "tests/comma_locale.h"
 // Both headers of the installed tree in one file.
 #include "codecs/ecmv_codec.h"
 
@@ -331,6 +332,32 @@ TEST_CASE("a wrong call with a matrix, a context or a pass comes as a status and
   std::string elsewhere = "not read";
   std::thread([&] { elsewhere = ecmv_last_error(); }).join();
   CHECK(elsewhere.empty());
+}
+
+TEST_CASE("the locale of the program that uses the library changes no number and no sentence") {
+  const auto answers = [] {
+    std::vector<std::string> all;
+    const char* codec = ecmv_codec_id(0);
+    ecmv_compressed_matrix* made = nullptr;
+    ecmv_encode(codec, nullptr, "f64", int64_t{1} << 30, int64_t{1} << 30, weights().data(), &made);
+    all.emplace_back(ecmv_last_error());
+    for (size_t i = 0; ecmv_codec_id(i) != nullptr; ++i) {
+      const Matrix matrix = encode(ecmv_codec_id(i), "i8", weights().data());
+      if (matrix == nullptr) continue;
+      std::vector<int8_t> decoded(weights().size());
+      CHECK(ecmv_decode(matrix.get(), decoded.data(), decoded.size()) == ECMV_OK);
+      CHECK(decoded == weights());
+      ecmv_sizes sizes = {sizeof(sizes), -1, -1, -1, -1, -1, -1, -1};
+      REQUIRE(ecmv_sizes_of(matrix.get(), &sizes) == ECMV_OK);
+      all.push_back(std::to_string(sizes.stored));
+    }
+    return all;
+  };
+  const std::vector<std::string> before = answers();
+  const std::locale plain = std::locale::global(std::locale(std::locale::classic(), new ecmv::tests::CommaPoint));
+  const std::vector<std::string> after = answers();
+  std::locale::global(plain);
+  CHECK(after == before);
 }
 
 TEST_CASE("products that there are not are refused with the reason") {

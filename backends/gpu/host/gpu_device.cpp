@@ -167,7 +167,7 @@ class GpuDevice final : public Device {
 
 std::unique_ptr<Device> open_device(const DeviceRequest& request) {
   const std::vector<DeviceInfo> devices = discover();
-  std::string known;
+  std::string known, reasons;
   for (size_t i = 0; i < devices.size(); ++i) {
     const DeviceInfo& info = devices[i];
     const bool meant = request.index < 0 || request.index == static_cast<int>(i);
@@ -175,12 +175,14 @@ std::unique_ptr<Device> open_device(const DeviceRequest& request) {
       return std::make_unique<GpuDevice>(info, static_cast<int>(i));
     if (info.unavailable.empty())
       known += (known.empty() ? "" : ", ") + std::to_string(i) + " (" + info.simd_target + ")";
+    else
+      reasons += " " + info.unavailable;
   }
   if (known.empty()) throw std::invalid_argument(devices.front().unavailable);
   std::string number;
   if (request.index >= 0) number.append(" ").append(std::to_string(request.index));
   const std::string target = request.simd_target.empty() ? "" : " '" + request.simd_target + "'";
-  throw std::invalid_argument("There is no device" + number + target + " here; there are: " + known + ".");
+  throw std::invalid_argument("There is no device" + number + target + " here; there are: " + known + "." + reasons);
 }
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

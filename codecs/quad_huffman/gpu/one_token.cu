@@ -151,7 +151,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void multiply_one(Matrix matrix,
     int64_t sum = integer_of(sums + (of_block * kRowSums + i % kLanes), kLanes) + matrix.lowest * integer_of(x_sums, 1);
     const int64_t row = int64_t{group} * kLanes + i % kLanes;
     if (units.complete<kLanes>(exchange, matrix.row_groups, group, i % kLanes, sum) && row < matrix.rows)
-      y[row] = scaled(static_cast<float>(sum), gpu::digits_unit(exponent));
+      y[row] = exponent > 254 ? gpu::float_of(0x7FC00000u)  // a token with NaN or infinities has no digits
+                              : scaled(static_cast<float>(sum), gpu::digits_unit(exponent));
   }
 }
 

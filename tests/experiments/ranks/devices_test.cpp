@@ -19,6 +19,7 @@
 #include "experiments/ranks/deadline.h"
 #include "reports/record.h"
 #include "tests/experiments/small_run.h"
+#include "tests/json_lines.h"
 #include "tests/processes.h"
 #include "tests/run_command.h"
 
@@ -266,6 +267,7 @@ TEST_CASE("a device whose process dies ends the run on all, with a sentence, and
   CHECK(run.command.code == 5);
   CHECK_THAT(run.command.err, ContainsSubstring("was ended by signal 9 (Killed)."));
   CHECK(run.cases() == 1);
+  CHECK(no_json_line(run.command.folder / "r.jsonl") == "");
   // The remaining cases run, except the one in which the run died.
   CHECK(run.command(run.arguments) == 5);
   CHECK_THAT(run.command.err, ContainsSubstring("The previous run ended during this case"));
@@ -280,6 +282,7 @@ TEST_CASE("a device whose process hangs ends the run on all, with a sentence", "
   CHECK(run.command.code == 5);
   CHECK_THAT(run.command.err, ContainsSubstring("has not been heard of for 15 s."));
   CHECK(run.cases() == 1);
+  CHECK(no_json_line(run.command.folder / "r.jsonl") == "");
 }
 
 TEST_CASE("the other ranks end with the first one, whatever ends it", "[processes]") {
@@ -292,6 +295,7 @@ TEST_CASE("the other ranks end with the first one, whatever ends it", "[processe
   while (std::ranges::any_of(run.others, lives) && Clock::now() - killed < std::chrono::seconds(30))
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   CHECK(std::ranges::none_of(run.others, lives));
+  CHECK(no_json_line(run.command.folder / "r.jsonl") == "");
 }
 
 TEST_CASE("processes that torchrun starts are the devices of a run", "[processes]") {

@@ -17,6 +17,7 @@
 
 #include "reports/record.h"
 #include "tests/experiments/small_run.h"
+#include "tests/json_lines.h"
 #include "tests/processes.h"
 #include "tests/run_command.h"
 
@@ -178,6 +179,7 @@ TEST_CASE("a rank that dies ends the run on all ranks within 30 s, with a senten
   while (!all_over() && Clock::now() - killed < std::chrono::seconds(30))
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   CHECK(all_over());
+  CHECK(no_json_line(mpirun.folder / "r.jsonl") == "");
   const size_t kept = cases();
   CHECK(kept >= 1);
   CHECK(kept < 3);

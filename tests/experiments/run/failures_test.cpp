@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "experiments/config/experiment.h"
+#include "experiments/plan/device_pool.h"
 #include "experiments/run/measure.h"
 #include "experiments/run/run.h"
 #include "tests/experiments/test_codecs.h"
@@ -380,6 +381,23 @@ TEST_CASE("the read bandwidth is measured once for a memory and number of thread
   CHECK(measured(1) == 2);
   setup.measure = ", bandwidth: false";
   CHECK(measured(1) == 0);
+}
+
+TEST_CASE("a read bandwidth is measured with half of the memory that there is, or not where caches hold that") {
+  constexpr int64_t kMiB = 1 << 20;
+  backends::DeviceInfo info;
+  info.llc_bytes = 32 * kMiB;
+  CHECK(bandwidth_bytes(info, 0) == 512 * kMiB);
+  CHECK(bandwidth_bytes(info, 4096 * kMiB) == 512 * kMiB);
+  CHECK(bandwidth_bytes(info, 400 * kMiB) == 200 * kMiB);
+  CHECK(bandwidth_bytes(info, 100 * kMiB) == 0);
+  info.llc_bytes = 256 * kMiB;
+  CHECK(bandwidth_bytes(info, 4096 * kMiB) == 1024 * kMiB);
+  CHECK(bandwidth_bytes(info, 1200 * kMiB) == 600 * kMiB);
+  CHECK(bandwidth_bytes(info, 400 * kMiB) == 0);
+  info.wave_size = 32;  // a device's own memory
+  info.memory_bytes = 80 * 1024 * kMiB;
+  CHECK(bandwidth_bytes(info, 400 * kMiB) == 2048 * kMiB);
 }
 
 TEST_CASE("an encoder without memory is out_of_memory") {

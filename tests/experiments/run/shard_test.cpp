@@ -3,16 +3,22 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "experiments/plan/shard.h"
 #include "reports/record.h"
 #include "tests/experiments/small_run.h"
+#include "tests/json_lines.h"
 #include "tests/run_command.h"
 
 using Catch::Matchers::ContainsSubstring;
@@ -158,4 +164,30 @@ TEST_CASE("a shard is resumed by itself, with the command that it prints") {
   CHECK(ecmv({"run", "sweep.yaml", "--profile", "--resume", "--shard", "1/2", "-o",
               "out/sweep/records.0-of-2.jsonl"}) == 0);
   CHECK(ecmv::reports::read_records(file).runs.size() == 2);
+}
+
+TEST_CASE("a shard that is killed leaves lines of JSON, which join those of the others and are completed") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  std::ofstream(ecmv.folder / "sweep.yaml") << kConfig << "measure: {repetitions: 1, min_time: 0.5}\n";
+  const auto shard = [](const std::string& name) {
+    return std::vector<std::string>{"run", "sweep.yaml", "--shard", name, "--resume"};
+  };
+  const fs::path files[] = {ecmv.folder / "out/sweep/records.0-of-2.jsonl",
+                            ecmv.folder / "out/sweep/records.1-of-2.jsonl"};
+  const pid_t long_one = ecmv.start(shard("0/2"));
+  using Clock = std::chrono::steady_clock;
+  const auto lines = [&] { return std::ranges::count(text_of(files[0]), '\n'); };
+  for (const auto begin = Clock::now(); lines() < 2 && Clock::now() - begin < std::chrono::seconds(60);)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ::kill(long_one, SIGKILL);
+  ecmv.wait_for(long_one);
+  CHECK(ecmv.code == 1000 + SIGKILL);
+  CHECK(no_json_line(files[0]) == "");
+  CHECK(ecmv(shard("1/2")) == 0);
+  CHECK(no_json_line(files[1]) == "");
+  CHECK(ecmv({"report", files[0].string(), files[1].string(), "-o", "page"}) == 0);
+  ecmv(shard("0/2"));  // the case in which the run died is left out, with a record
+  CHECK(no_json_line(files[0]) == "");
+  CHECK(ecmv::reports::read_records(files[0]).cases.size() + ecmv::reports::read_records(files[1]).cases.size() == 6);
 }

@@ -42,6 +42,13 @@ int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, con
   return ran;
 }
 
+void run_every_width(const codecs::CodecEntry& entry, Devices devices) {
+  const int batches[] = {3};
+  for (int64_t cols = 1; cols <= 70; ++cols)
+    for (const datasets::Matrix& matrix : nearly_constant({19, cols}))
+      run_all(entry, matrix, codecs::default_settings(*entry.codec), batches, devices);
+}
+
 bool has_matmul(const codecs::CodecEntry& entry, const Devices& devices) {
   return std::ranges::any_of(devices, [&](const auto& device) {
     return std::ranges::any_of(entry.kernels(device->info().backend),
@@ -128,6 +135,10 @@ TEST_CASE("every matmul kernel keeps the bound of float32 sums, default settings
   run_every_shape(each_codec(), devices(Place::cpu, 1));
 }
 
+TEST_CASE("every matmul kernel keeps the bound at every width from 1 to 70, where one element is nearly everywhere") {
+  run_every_width(each_codec(), devices(Place::cpu, 1));
+}
+
 TEST_CASE("every matmul kernel keeps the bound with every setting and three threads") {
   run_every_setting(each_codec(), devices(Place::cpu, 3));
 }
@@ -201,6 +212,10 @@ TEST_CASE("matmul kernels keep the bound for tokens of any scale on this machine
 
 TEST_CASE("every matmul kernel keeps the bound on this machine's GPUs, default settings", "[gpu]") {
   run_every_shape(each_codec(), devices_or_skip(Place::gpu));
+}
+
+TEST_CASE("matmul kernels keep the bound at every width from 1 to 70 on this machine's GPUs", "[gpu]") {
+  run_every_width(each_codec(), devices_or_skip(Place::gpu));
 }
 
 TEST_CASE("every matmul kernel keeps the bound on this machine's GPUs with every setting", "[gpu]") {

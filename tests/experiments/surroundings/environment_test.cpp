@@ -3,16 +3,22 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <sched.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "codecs/registry.h"
 #include "reports/record.h"
+#include "tests/comma_locale.h"
 #include "tests/experiments/small_run.h"
+#include "tests/json_lines.h"
 #include "tests/run_command.h"
 
 using Catch::Matchers::ContainsSubstring;
@@ -61,6 +67,34 @@ TEST_CASE("threads that OpenMP does not give make no result incorrect") {
   }
 }
 
+TEST_CASE("a number of threads in the environment that no machine has is no number of threads for 'all'") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  for (const char* value : {"99999999999", "2147483647", "-1", "many"}) {
+    INFO(value);
+    Command ecmv;
+    ecmv.environment = {{"OMP_NUM_THREADS", value}};
+    CHECK(ecmv(small({"--threads", "all", "-o", "r.jsonl"})) == 0);
+    const auto statuses = by_threads(ecmv.folder);
+    REQUIRE(statuses.size() == 1);
+    CHECK(statuses.begin()->first >= 1);
+    CHECK(statuses.begin()->first <= std::max(64u, 4 * std::thread::hardware_concurrency()));
+    CHECK(statuses.begin()->second == Status::ok);
+  }
+}
+
+TEST_CASE("a missing folder on a file system that is read-only is told as that") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command shell("/bin/sh");
+  const auto within = [&](const std::string& words) {
+    return shell({"-c", "unshare -rm sh -c 'mkdir -p place && mount -t tmpfs -o ro none place && " + words + "'"});
+  };
+  if (within("true") != 0) SKIP("this process may mount nothing");
+  CHECK(within(ECMV_BINARY " run --codec raw_int8 --d 64 --layers 1 --profile -o place/new/r.jsonl") == 2);
+  CHECK_THAT(shell.err, ContainsSubstring("cannot create the folder place/new: Read-only file system"));
+  CHECK(within(ECMV_BINARY " run --codec raw_int8 --d 64 --layers 1 --profile -o place/r.jsonl") == 2);
+  CHECK_THAT(shell.err, ContainsSubstring("Read-only file system"));
+}
+
 TEST_CASE("threads that cannot be created are unavailable") {
   if (lacks_baseline()) SKIP("this build lacks the codec");
   if (kSanitized) SKIP("AddressSanitizer needs more address space than the limit");
@@ -69,6 +103,27 @@ TEST_CASE("threads that cannot be created are unavailable") {
   CHECK(shell({"-c", "ulimit -s 8192; ulimit -v 2000000; exec " ECMV_BINARY " " + kThreads + "1,400"}) == 0);
   CHECK_THAT(reasons(shell.folder), ContainsSubstring("of 400 threads: Resource temporarily unavailable"));
   CHECK(by_threads(shell.folder)[1] == Status::ok);
+}
+
+TEST_CASE("a process that is held to one core has one thread for 'all', and is told so") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  cpu_set_t before, one;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  if (CPU_COUNT(&before) < 2) SKIP("this machine has one core");
+  CPU_ZERO(&one);
+  for (int core = 0; CPU_COUNT(&one) == 0; ++core)
+    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
+  REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);  // children have it, too
+  Command shell("/bin/sh");
+  const int doctor = shell({"-c", "exec " ECMV_BINARY " doctor"});
+  const std::string found = shell.out;
+  const int run = shell({"-c", "exec " ECMV_BINARY " " + kThreads + "all,2"});
+  sched_setaffinity(0, sizeof before, &before);
+  CHECK(doctor == 0);
+  CHECK_THAT(found, ContainsSubstring("of which this process may use 1 (taskset, cpuset)"));
+  CHECK(run == 0);
+  CHECK(by_threads(shell.folder) == std::map<int64_t, Status>{{1, Status::ok}, {2, Status::ok}});
+  CHECK_THAT(shell.err, ContainsSubstring("2 threads share the 1 core that this process may use: they take turns."));
 }
 
 TEST_CASE("memory that there is not is out_of_memory with the numbers, however much is asked for") {
@@ -187,4 +242,30 @@ TEST_CASE("names that are not UTF-8 are shown as well as they can be") {
   CHECK(ecmv({"run", "--codec", name, "--d", "64"}) == 2);
   CHECK(ecmv({"verify", name + ".npy"}) == 2);
   CHECK(ecmv({"list", "codecs", "--codec-library", name}) == 2);
+}
+
+TEST_CASE("numbers have a decimal point in every locale, in files and on the command line") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command plain, ecmv;
+  if (!write_comma_locale(ecmv.folder)) SKIP("there is no localedef, or no source of de_DE");
+  ecmv.environment = {{"LOCPATH", ecmv.folder.string()}, {"LC_ALL", "de_DE.UTF-8"}, {"LANG", "de_DE.UTF-8"}};
+  const std::vector<std::string> run = {"run",     "--codec", "raw_int8",  "--d",    "2048",       "--layers", "2",
+                                        "--sigma", "2.5",     "--op",      "size",   "--backend",  "scalar",   "-o",
+                                        "r.jsonl", "--csv",   "table.csv", "--json", "table.json", "--force"};
+  for (Command* command : {&plain, &ecmv}) {
+    REQUIRE((*command)(run) == 0);
+    CHECK(no_json_line(command->folder / "r.jsonl") == "");
+    REQUIRE((*command)({"report", "r.jsonl", "-o", "page"}) == 0);
+  }
+  // The same sizes to the last digit; they depend on nothing but the data.
+  const auto without_run = [](const fs::path& file) {
+    return std::regex_replace(text_of(file), std::regex("[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}"), "");
+  };
+  for (const char* file : {"table.csv", "table.json"}) {
+    CHECK_THAT(text_of(ecmv.folder / file), ContainsSubstring("3.37"));
+    CHECK(without_run(ecmv.folder / file) == without_run(plain.folder / file));
+  }
+  REQUIRE(ecmv({"run", "--codec", "raw_int8", "--d", "2048", "--sigma", "2.5", "--print-config"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("2.5") && ContainsSubstring("2048"));
+  CHECK(ecmv({"run", "--codec", "raw_int8", "--d", "64", "--sigma", "2,5", "--print-config"}) != 1);
 }
