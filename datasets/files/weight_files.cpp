@@ -190,6 +190,20 @@ WeightFiles read_folder(const std::filesystem::path& path) {
   return weights;
 }
 
+// What a config.json says of groups, in the folder with the weights. One that cannot be read says nothing.
+QuantisedGroups groups_beside(const std::filesystem::path& weights) {
+  std::error_code error;
+  const auto config =
+      (std::filesystem::is_directory(weights, error) ? weights : weights.parent_path()) / "config.json";
+  if (!std::filesystem::exists(config, error)) return {};
+  try {
+    const FileBytes file(config.string());
+    return quantised_groups({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  } catch (const DatasetError&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 WeightFiles open_weights(const std::string& path, std::string_view wanted) {
@@ -204,7 +218,8 @@ WeightFiles open_weights(const std::string& path, std::string_view wanted) {
       weights.remarks.emplace_back(
           "By its name this is one of several files of a model, and totals are those of a part: the folder gives all.");
   }
-  find_quantised_weights(weights.tensors);
+  for (std::string& remark : find_quantised_weights(weights.tensors, [&] { return groups_beside(path); }))
+    weights.remarks.push_back(std::move(remark));
   for (TensorView& tensor : weights.tensors) {
     tensor.name = printable(tensor.name);
     tensor.dtype = printable(tensor.dtype);

@@ -49,14 +49,22 @@ int awq_code(const TensorView& tensor, int64_t o, int64_t i) {
   return int(word_at(tensor, i * (tensor.shape[0] / 8) + o / 8) >> (4 * kPlaces[o % 8]) & 15);
 }
 
+// Codes of 3, 5 and 6 bits cross bytes.
+int low_first_code(std::span<const std::byte> bytes, int bits, int64_t at) {
+  const auto first = size_t(at * bits / 8);
+  const int shift = int(at * bits % 8), low = int(bytes[first]) >> shift;
+  const int code = shift + bits > 8 ? low | int(bytes[first + 1]) << (8 - shift) : low;
+  return code & ((1 << bits) - 1);
+}
+
 void unpack_codes(const TensorView& tensor, const PackedType& type, std::vector<std::byte>& room, bool codes) {
   using Order = PackedType::Order;
   const int mask = (1 << type.bits) - 1, of_byte = 8 / type.bits;
   const auto code_at = [&](int64_t at) {
     if (type.order == Order::gptq) return gptq_code(tensor, type.bits, at / tensor.shape[1], at % tensor.shape[1]);
     if (type.order == Order::awq) return awq_code(tensor, at / tensor.shape[1], at % tensor.shape[1]);
-    const int place = type.order == Order::high_first ? of_byte - 1 - int(at % of_byte) : int(at % of_byte);
-    return int(tensor.bytes[size_t(at / of_byte)]) >> (place * type.bits) & mask;
+    if (type.order == Order::low_first) return low_first_code(tensor.bytes, type.bits, at);
+    return int(tensor.bytes[size_t(at / of_byte)]) >> ((of_byte - 1 - at % of_byte) * type.bits) & mask;
   };
   for (size_t at = 0; at < room.size(); ++at) {
     const int code = code_at(int64_t(at));
