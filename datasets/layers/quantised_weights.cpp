@@ -18,7 +18,9 @@ constexpr std::string_view kScaleWords[] = {
     "scale", "scales",      "scale_inv",        "scales_and_zeros", "zero",
     "zeros", "qzeros",      "zero_point",       "zero_points",      "g_idx",
     "scb",   "absmax",      "nested_absmax",    "quant_map",        "weight_format",
-    "amax",  "quant_state", "nested_quant_map", "weight_shape"};
+    "amax",  "quant_state", "nested_quant_map", "weight_shape",
+    "suh",   "svh",         "q_scale_max",      "q_groups",
+    "codebooks", "q_invperm", "q_group_map"};
 // Longer ones first, since they are cut off.
 constexpr std::string_view kScaleEndings[] = {"_global_scale", "_scale_inv",   "_scale_2",    "_scales",
                                               "_scale",        "_zero_points", "_zero_point", "_zeros",
@@ -47,7 +49,8 @@ class Joiner {
   std::vector<std::string> join() {
     std::map<TensorView*, std::vector<TensorView*>> parts_of;
     for (TensorView& tensor : tensors_)
-      if (TensorView* const base = base_of(tensor); base != nullptr) parts_of[base].push_back(&tensor);
+      if (TensorView* const base = tensor.is_beside ? nullptr : base_of(tensor); base != nullptr)
+        parts_of[base].push_back(&tensor);
     for (auto& [base, parts] : parts_of) {
       for (TensorView* part : parts) part->is_beside = true;
       rewrite(*base, parts);
@@ -70,7 +73,9 @@ class Joiner {
     if (const auto [outer, inner] = last_part(path); inner == "quant_state") path = outer, word = inner;
     const bool is_mlx = word == "biases" && find(path + ".scales") != nullptr;
     if (!is_mlx && !is_scale_word(word)) return nullptr;
-    std::vector<std::string> names = {path, path + ".weight", path + ".qweight", path + ".weight_packed"};
+    std::vector<std::string> names = {path};
+    for (const char* codes : {"weight", "qweight", "weight_packed", "W_q", "_data", "q_weight", "trellis", "codes"})
+      names.push_back(path + "." + codes);
     for (const std::string_view ending : kScaleEndings) {
       if (!word.ends_with(ending)) continue;
       const std::string stem = (path.empty() ? "" : path + ".") + word.substr(0, word.size() - ending.size());
@@ -94,6 +99,7 @@ class Joiner {
 
   void rewrite(TensorView& base, const Parts& parts) {
     if (base.layout != Layout::rows || base.bytes.empty()) return;
+    if (name_coded(base, parts)) return;
     if (base.dtype == "U32") return rewrite_mlx(base, parts);
     if (base.dtype == "U8" || base.dtype == "F4") return rewrite_fp4(base, parts);
     if (base.dtype != "I32" || base.shape.size() != 2) return;
@@ -101,6 +107,22 @@ class Joiner {
       rewrite_words(base, parts);
     else if (const TensorView* shape = part_of(parts, {"weight_shape"}); shape != nullptr && shape->dtype == "I64")
       rewrite_compressed(base, *shape);
+  }
+
+  // Codes whose numbers of bits vary or that name entries of code books: known by name, sized, and no elements.
+  static bool name_coded(TensorView& base, const Parts& parts) {
+    struct Coded {
+      std::string_view codes, beside;
+      const char* dtype;
+    };
+    constexpr Coded kCoded[] = {
+        {".q_weight", ".q_groups", "EXL2"}, {".trellis", ".suh", "EXL3"}, {".codes", ".codebooks", "AQLM"}};
+    for (const Coded& one : kCoded)
+      if (base.name.ends_with(one.codes) && part_of(parts, {one.beside}) != nullptr) {
+        base.dtype = one.dtype;
+        return true;
+      }
+    return false;
   }
 
   // Codes of e2m1 with a power of two for each 32 of a row, or an e4m3 for each 16; and bitsandbytes' codes.

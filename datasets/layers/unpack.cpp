@@ -189,8 +189,9 @@ std::string_view unpacked_dtype(std::string_view dtype) {
 TensorView unpack(const TensorView& tensor, std::vector<std::byte>& room, bool codes) {
   const BlockFormat* const format = find_block_format(tensor.dtype);
   const PackedType* const packed = find_packed_type(tensor.dtype);
-  const bool is_plain = format == nullptr ? packed == nullptr && tensor.layout == Layout::rows : format->bits == 0;
-  if (tensor.bytes.empty() || is_plain) return tensor;
+  const bool is_plain = format == nullptr ? packed == nullptr && tensor.layout == Layout::rows && !tensor.is_big_endian
+                                          : format->bits == 0;
+  if (tensor.bytes.empty() || is_plain || tensor.dtype.starts_with("F6_")) return tensor;
   TensorView view{tensor.name, std::string(unpacked_dtype(tensor.dtype)), tensor.shape, {}};
   room.resize(size_t(tensor_bytes(view.name, view.dtype, view.shape)));
   const size_t width = size_t(dtype_bits(view.dtype)) / 8;
@@ -208,8 +209,14 @@ TensorView unpack(const TensorView& tensor, std::vector<std::byte>& room, bool c
     unpack_codes(dense, *packed, room, codes);
   } else if (tensor.layout == Layout::columns) {
     unpack_columns(tensor, width, room);
-  } else {
+  } else if (tensor.layout == Layout::varints) {
     unpack_varints(tensor, width, room);
+  } else {
+    std::ranges::copy(tensor.bytes, room.begin());
+  }
+  if (tensor.is_big_endian) {
+    const auto number = std::ptrdiff_t(view.dtype == "C64" ? width / 2 : width);
+    for (auto at = room.begin(); at != room.end(); at += number) std::reverse(at, at + number);
   }
   view.bytes = room;
   return view;

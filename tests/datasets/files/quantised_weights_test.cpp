@@ -242,6 +242,46 @@ TEST_CASE("MLX's floats of four and eight bits have the scales of MXFP4, NVFP4 a
   expect_one_layer(nv4, kQ + "weight", {4, 64}, 16);
 }
 
+TEST_CASE("weights of quanto and HQQ have their scales beside them") {
+  const Checkpoint quanto({{kQ + "weight._data", "I8", "[16, 32]", zeros(512)},
+                           {kQ + "weight._scale", "F32", "[16, 1]", zeros(64)},
+                           {kQ + "input_scale", "F32", "[]", zeros(4)}});
+  CHECK(bytes_beside(quanto.find(kQ + "weight._data")) == 64);
+  const Checkpoint hqq({{kQ + "W_q", "U8", "[16, 32]", zeros(512)},
+                        {kQ + "scale", "F16", "[16, 1]", zeros(32)},
+                        {kQ + "zero", "F16", "[16, 1]", zeros(32)}});
+  CHECK(bytes_beside(hqq.find(kQ + "W_q")) == 64);
+  expect_one_layer(hqq, kQ + "W_q", {16, 32}, 64);
+}
+
+TEST_CASE("codes of EXL2, EXL3 and AQLM are named and sized, and are no elements") {
+  const auto check = [](const std::vector<SafetensorsEntry>& entries, const char* type, int64_t beside) {
+    CAPTURE(type);
+    const Checkpoint checkpoint(entries);
+    const TensorView& codes = checkpoint.find(entries[0].name);
+    CHECK(codes.dtype == type);
+    CHECK(bytes_beside(codes) == beside);
+    CHECK(!summarize(codes).entropy_bits);
+    for (const SafetensorsEntry& entry : entries)
+      if (entry.name != entries[0].name) CHECK(checkpoint.find(entry.name).is_beside);
+    REQUIRE_DATASET_ERROR(load("weights", checkpoint.request("file")), std::string("elements of type ") + type);
+  };
+  check({{kQ + "q_weight", "I32", "[8, 16]", zeros(512)},
+         {kQ + "q_scale", "I32", "[2, 2]", zeros(16)},
+         {kQ + "q_scale_max", "F16", "[2]", zeros(4)},
+         {kQ + "q_groups", "I16", "[4]", zeros(8)},
+         {kQ + "q_invperm", "I16", "[64]", zeros(128)}},
+        "EXL2", 156);
+  check({{kQ + "trellis", "I16", "[4, 1, 48]", zeros(384)},
+         {kQ + "suh", "F16", "[64]", zeros(128)},
+         {kQ + "svh", "F16", "[16]", zeros(32)}},
+        "EXL3", 160);
+  check({{kQ + "codes", "I16", "[16, 8, 1]", zeros(256)},
+         {kQ + "codebooks", "F16", "[1, 64, 1, 8]", zeros(1024)},
+         {kQ + "scales", "F16", "[16, 1, 1, 1]", zeros(32)}},
+        "AQLM", 1056);
+}
+
 TEST_CASE("bitsandbytes' codes of four bits have the shape of their state") {
   const std::string state = R"({"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [4, 16]})";
   const std::string weight = kQ + "weight";

@@ -125,6 +125,31 @@ TEST_CASE("the content decides how a file is read, and a file of no format says 
   REQUIRE_DATASET_ERROR(load("npy", request_for(container.path())), "does not begin with the npy magic");
 }
 
+TEST_CASE("what lies in place of weights is named: pointers, pages, archives, and files that were cut") {
+  const auto said = [](std::string_view bytes, const char* extension, const char* sentence) {
+    CAPTURE(extension, sentence);
+    const TemporaryFile file(to_bytes(bytes), extension);
+    REQUIRE_DATASET_ERROR(open_weights(file.path()), sentence);
+  };
+  for (const char* extension : {"", ".safetensors", ".gguf", ".npy", ".onnx"}) {
+    said("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", extension, "`git lfs pull` does it");
+    said("<!DOCTYPE html><html></html>", extension, "is a web page, perhaps a server's answer");
+    said(R"({"error": "Repository not found"})", extension, "is a JSON text and holds no weights");
+    said("\x1F\x8B\x08 and so on, for a while", extension, "is compressed by gzip");
+    said("\x80\x04\x95 and so on, for a while", extension, "is a pickle of Python");
+    said("tjgg\3 and so on, for a while", extension, "convert it to GGUF");
+    said(std::string_view("\x1C\0\0\0TFL3 and so on", 18), extension, "is a model of TensorFlow Lite");
+    said(std::string(257, 'a') + "ustar", extension, "is a tar archive");
+    if (extension != std::string(".onnx")) said("", extension, "is empty");
+  }
+  // What its name promises is said to be damaged, even where the magic or the header is.
+  const std::string whole = safetensors_file({{"w", "I8", "[2, 2]", "abcd"}});
+  said(std::string_view(whole).substr(0, 20), ".safetensors", "Not a valid safetensors file: the header has");
+  said(std::string("\x7B\0\0\0\0\0\0\0{\"a\"", 12), ".safetensors", "Not a valid safetensors file: the header has");
+  said("GGUG and so on, for a while", ".gguf", "Not a readable GGUF file");
+  said("NUMPY and so on, for a while", ".npy", "Not a readable npy file");
+}
+
 TEST_CASE("weights in f8 are taken with the other floats of a checkpoint") {
   const TemporaryFile file(to_bytes(safetensors_file({{"q", "F8_E4M3", "[2, 2]", "abcd"},
                                                       {"embedding", "BF16", "[1, 2]", "abcd"},
