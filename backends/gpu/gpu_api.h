@@ -90,8 +90,8 @@ inline void release_host(std::byte* data) {
 #endif
 }
 
-// Ends what kernels and streams reserved of the L2 cache. Devices before compute capability 8.0 have nothing of the kind,
-// and HIP has no such call.
+// Ends what kernels and streams reserved of the L2 cache. Devices before compute capability 8.0 have nothing of the
+// kind, and HIP has no such call.
 inline void reset_persisting_lines() {
 #if defined(ECMV_GPU_CUDA)
   const Status status = cudaCtxResetPersistingL2Cache();

@@ -112,9 +112,8 @@ NpyHeader parse_npy_header(std::string_view text) {
 // NumPy's element type by its safetensors name.
 std::string to_dtype(const std::string& descr) {
   static constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
-      {"b1", "BOOL"}, {"i1", "I8"},  {"u1", "U8"},  {"i2", "I16"}, {"u2", "U16"}, {"i4", "I32"},
-      {"u4", "U32"},  {"i8", "I64"}, {"u8", "U64"}, {"f2", "F16"}, {"f4", "F32"}, {"f8", "F64"},
-      {"c8", "C64"}};
+      {"b1", "BOOL"}, {"i1", "I8"},  {"u1", "U8"},  {"i2", "I16"}, {"u2", "U16"}, {"i4", "I32"}, {"u4", "U32"},
+      {"i8", "I64"},  {"u8", "U64"}, {"f2", "F16"}, {"f4", "F32"}, {"f8", "F64"}, {"c8", "C64"}};
   // The order of bytes stands first: '<', '>', '|' for none, '=' for the machine's; it may be left out.
   constexpr std::string_view kOrders = "<>|=";
   const bool has_order = !descr.empty() && kOrders.find(descr.front()) != kOrders.npos;
@@ -122,9 +121,10 @@ std::string to_dtype(const std::string& descr) {
   const auto found = std::ranges::find(kTypes, type, &std::pair<std::string_view, std::string_view>::first);
   if (found == std::end(kTypes))
     bad_npy("elements of type \"" + descr + "\" are not read" +
-            (type.starts_with('V') ? ": NumPy writes bfloat16, float8 and the like as bytes without the type's name; save "
-                                     "the array as safetensors."
-                                   : "."));
+            (type.starts_with('V')
+                 ? ": NumPy writes bfloat16, float8 and the like as bytes without the type's name; save "
+                   "the array as safetensors."
+                 : "."));
   return std::string(found->second);
 }
 

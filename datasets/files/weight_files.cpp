@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <map>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "datasets/files/gguf.h"
@@ -23,45 +22,46 @@ namespace {
 // What people have in place of weights that are read, as the end of a sentence. Most need a program of Python's to be
 // unpacked.
 std::string unread_container(std::span<const std::byte> bytes) {
+  enum End { save, unpack, convert, fetch, answer, none };
+  constexpr const char* kEnds[] = {", which is not read; save its tensors as safetensors or npy.",
+                                   ", which is not read; unpack it first.",
+                                   ", which is not read; convert it to GGUF.",
+                                   ": the weights were not fetched; `git lfs pull` does it.",
+                                   ", perhaps a server's answer in place of the weights.",
+                                   " and holds no weights."};
   struct Container {
-    size_t at;
-    std::string_view magic;
-    const char* what;
+    std::string_view magic, what;
+    End end = save;
+    size_t at = 0;
   };
-  constexpr const char *kSave = ", which is not read; save its tensors as safetensors or npy.",
-                       *kUnpack = ", which is not read; unpack it first.";
-  const std::tuple<Container, const char*> kContainers[] = {
-      {{0, "PK\3\4", "a zip archive, as torch.save, torch.jit and numpy.savez write them"}, kSave},
-      {{0, "\x80\2", "a pickle, as PyTorch wrote them before 1.6"}, kSave},
-      {{0, "\x80\3", "a pickle of Python"}, kSave},
-      {{0, "\x80\4", "a pickle of Python"}, kSave},
-      {{0, "\x80\5", "a pickle of Python"}, kSave},
-      {{0, "\x89HDF", "an HDF5 file, as Keras writes them"}, kSave},
-      {{4, "TFL3", "a model of TensorFlow Lite"}, kSave},
-      {{4, "ORTM", "a model in ONNX Runtime's own format"}, ", which is not read; use the ONNX file that it was made of."},
-      {{0, "tjgg", "a file of llama.cpp from before GGUF"}, ", which is not read; convert it to GGUF."},
-      {{0, "lmgg", "a file of llama.cpp from before GGUF"}, ", which is not read; convert it to GGUF."},
-      {{0, "fmgg", "a file of llama.cpp from before GGUF"}, ", which is not read; convert it to GGUF."},
-      {{0, "\x1F\x8B", "compressed by gzip"}, kUnpack},
-      {{0, "\x28\xB5\x2F\xFD", "compressed by zstd"}, kUnpack},
-      {{0, "\xFD"
-           "7zXZ",
-        "compressed by xz"},
-       kUnpack},
-      {{0, "BZh", "compressed by bzip2"}, kUnpack},
-      {{257, "ustar", "a tar archive"}, kUnpack},
-      {{0, "version https://git-lfs", "a pointer of Git LFS"}, ": the weights were not fetched; `git lfs pull` does it."},
-      {{0, "<!DOCTYPE", "a web page"}, ", perhaps a server's answer in place of the weights."},
-      {{0, "<!doctype", "a web page"}, ", perhaps a server's answer in place of the weights."},
-      {{0, "<html", "a web page"}, ", perhaps a server's answer in place of the weights."},
-      {{0, "<?xml", "an XML text"}, ", perhaps a server's answer in place of the weights."},
-      {{0, "{", "a JSON text"}, " and holds no weights."}};
+  constexpr Container kContainers[] = {{"PK\3\4", "a zip archive, as torch.save, torch.jit and numpy.savez write them"},
+                                       {"\x80\2", "a pickle, as PyTorch wrote them before 1.6"},
+                                       {"\x80\3", "a pickle of Python"},
+                                       {"\x80\4", "a pickle of Python"},
+                                       {"\x80\5", "a pickle of Python"},
+                                       {"\x89HDF", "an HDF5 file, as Keras writes them"},
+                                       {"TFL3", "a model of TensorFlow Lite", save, 4},
+                                       {"ORTM", "a model in ONNX Runtime's own format", save, 4},
+                                       {"tjgg", "a file of llama.cpp from before GGUF", convert},
+                                       {"lmgg", "a file of llama.cpp from before GGUF", convert},
+                                       {"fmgg", "a file of llama.cpp from before GGUF", convert},
+                                       {"\x1F\x8B", "compressed by gzip", unpack},
+                                       {"\x28\xB5\x2F\xFD", "compressed by zstd", unpack},
+                                       {"\xFD\x37zXZ", "compressed by xz", unpack},
+                                       {"BZh", "compressed by bzip2", unpack},
+                                       {"ustar", "a tar archive", unpack, 257},
+                                       {"version https://git-lfs", "a pointer of Git LFS", fetch},
+                                       {"<!DOCTYPE", "a web page", answer},
+                                       {"<!doctype", "a web page", answer},
+                                       {"<html", "a web page", answer},
+                                       {"<?xml", "an XML text", answer},
+                                       {"{", "a JSON text", none}};
   if (bytes.empty()) return "empty.";
   const std::string_view start(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 512));
   if (start.size() > 8 && start.substr(6, 3) == std::string_view("\0\0{", 3)) return "";  // the start of safetensors
-  for (const auto& [container, end] : kContainers)
-    if (start.substr(std::min(container.at, start.size())).starts_with(container.magic))
-      return std::string(container.what) + end;
+  for (const Container& one : kContainers)
+    if (start.substr(std::min(one.at, start.size())).starts_with(one.magic))
+      return std::string(one.what) + kEnds[one.end];
   return "";
 }
 
@@ -106,9 +106,8 @@ constexpr FileFormat kFormats[] = {
 const FileFormat& format_of(Bytes bytes, std::string_view path, std::string_view wanted) {
   // A damaged file whose name says what it was is refused as one of these.
   const std::string extension = std::filesystem::path(path).extension().string();
-  const bool is_known = std::ranges::any_of(kFormats, [&](const FileFormat& format) {
-    return format.name != "matvans" && format.recognises(bytes, path);
-  });
+  const bool is_known = std::ranges::any_of(
+      kFormats, [&](const FileFormat& format) { return format.name != "matvans" && format.recognises(bytes, path); });
   for (const FileFormat& format : kFormats)
     if (!wanted.empty() ? format.name == wanted
                         : format.recognises(bytes, path) || (!is_known && extension == "." + std::string(format.name)))
@@ -159,11 +158,9 @@ void add_file(const std::string& path, const std::vector<std::string>& names, co
     if (!names.empty()) keep_own(index, std::filesystem::path(path).filename().string(), tensors, weights);
   } catch (const DatasetError& error) {
     // ONNX has no magic, so that a name decides.
-    const bool is_certain =
-        format.name != "matvans" && format.name != "onnx" && format.recognises(file.bytes(), path);
+    const bool is_certain = format.name != "matvans" && format.name != "onnx" && format.recognises(file.bytes(), path);
     const std::string container = is_certain ? std::string() : unread_container(file.bytes());
-    if (!container.empty())
-      throw DatasetError("The file \"" + path + "\" is " + container);
+    if (!container.empty()) throw DatasetError("The file \"" + path + "\" is " + container);
     if (!wanted.empty() || format.name != "matvans")
       throw DatasetError("In the file \"" + path + "\": " + error.what());
     throw DatasetError("The file \"" + path +
@@ -237,8 +234,7 @@ WeightFiles read_folder(const std::filesystem::path& path) {
 // What a config.json says of groups, in the folder with the weights. One that cannot be read says nothing.
 QuantisedGroups groups_beside(const std::filesystem::path& weights) {
   std::error_code error;
-  const auto config =
-      (std::filesystem::is_directory(weights, error) ? weights : weights.parent_path()) / "config.json";
+  const auto config = (std::filesystem::is_directory(weights, error) ? weights : weights.parent_path()) / "config.json";
   if (!std::filesystem::exists(config, error)) return {};
   try {
     const FileBytes file(config.string());

@@ -15,12 +15,12 @@ namespace ecmv::datasets {
 namespace {
 
 constexpr std::string_view kScaleWords[] = {
-    "scale", "scales",      "scale_inv",        "scales_and_zeros", "zero",
-    "zeros", "qzeros",      "zero_point",       "zero_points",      "g_idx",
-    "scb",   "absmax",      "nested_absmax",    "quant_map",        "weight_format",
-    "amax",  "quant_state", "nested_quant_map", "weight_shape",
-    "suh",   "svh",         "q_scale_max",      "q_groups",
-    "codebooks", "q_invperm", "q_group_map"};
+    "scale",      "scales",      "scale_inv",        "scales_and_zeros", "zero",
+    "zeros",      "qzeros",      "zero_point",       "zero_points",      "g_idx",
+    "scb",        "absmax",      "nested_absmax",    "quant_map",        "weight_format",
+    "amax",       "quant_state", "nested_quant_map", "weight_shape",     "suh",
+    "svh",        "q_scale_max", "q_groups",         "codebooks",        "q_invperm",
+    "q_group_map"};
 // Longer ones first, since they are cut off.
 constexpr std::string_view kScaleEndings[] = {"_global_scale", "_scale_inv",   "_scale_2",    "_scales",
                                               "_scale",        "_zero_points", "_zero_point", "_zeros",
@@ -216,8 +216,7 @@ class Joiner {
         int64_t bits, cols;
         const char *dtype, *scales;
       };
-      constexpr Floats kFloats[] = {
-          {4, 32, "F4", "F8_E8M0"}, {4, 16, "F4", "F8_E4M3"}, {8, 32, "F8_E4M3", "F8_E8M0"}};
+      constexpr Floats kFloats[] = {{4, 32, "F4", "F8_E8M0"}, {4, 16, "F4", "F8_E4M3"}, {8, 32, "F8_E4M3", "F8_E8M0"}};
       const auto* const known =
           std::ranges::find_if(kFloats, [&](const Floats& one) { return one.bits * one.cols == of_group; });
       if (known == std::end(kFloats)) return;
@@ -248,8 +247,9 @@ class Joiner {
     for (const int64_t cols : {64, 32, 128})  // MLX's default first
       if (const int64_t bits = bits_for(cols); bits > 0 && ++fitting == 1) found = bits;
     if (fitting > 1 && remarks_.empty())
-      remarks_.emplace_back("The bits of MLX's codes are those of groups of 64 columns, where these fit, since no "
-                            "config.json says how many columns a scale is for.");
+      remarks_.emplace_back(
+          "The bits of MLX's codes are those of groups of 64 columns, where these fit, since no "
+          "config.json says how many columns a scale is for.");
     return found;
   }
 

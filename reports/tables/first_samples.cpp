@@ -72,9 +72,9 @@ Table first_samples_table(const RecordSet& records) {
     const auto ratio = [](double value) { return number_cell(value, fixed_text(value, 3)); };
     Cell verdict = text_cell(verdict_of(group));
     if (group.drift()) verdict.tone = Cell::Tone::caution;
-    table.rows.push_back({text_cell(group.op), text_cell(group.cache), text_cell(group.device),
-                          count_cell(group.cases), ratio(group.median), ratio(group.least), ratio(group.most),
-                          count_cell(group.slower), count_cell(group.faster), verdict});
+    table.rows.push_back({text_cell(group.op), text_cell(group.cache), text_cell(group.device), count_cell(group.cases),
+                          ratio(group.median), ratio(group.least), ratio(group.most), count_cell(group.slower),
+                          count_cell(group.faster), verdict});
   }
   return table;
 }
@@ -83,11 +83,12 @@ std::vector<std::string> drifting_first_samples(const RecordSet& records) {
   std::vector<std::string> sentences;
   for (const FirstSamples& group : first_samples(records))
     if (group.drift())
-      sentences.push_back(fmt::format(
-          "DRIFT: the first sample of {} of {} cases of {}, {}, on {} is {} than nine tenths of the others, in the median "
-          "{} times theirs; `warm_up` in the config takes more passes before each sample",
-          group.median > 1 ? group.slower : group.faster, group.cases, group.op, group.cache, group.device,
-          verdict_of(group), fixed_text(group.median, 2)));
+      sentences.push_back(
+          fmt::format("DRIFT: the first sample of {} of {} cases of {}, {}, on {} is {} than nine tenths of the "
+                      "others, in the median "
+                      "{} times theirs; `warm_up` in the config takes more passes before each sample",
+                      group.median > 1 ? group.slower : group.faster, group.cases, group.op, group.cache, group.device,
+                      verdict_of(group), fixed_text(group.median, 2)));
   return sentences;
 }
 

@@ -117,8 +117,8 @@ std::vector<Stream> new_streams(const codecs::CodecEntry& entry, const fs::path&
   // Several tiles, more than 1024 columns, and little entropy, as far as the form takes the type.
   for (const backends::Settings& settings : further_settings(entry))
     for (const datasets::Matrix& matrix :
-         {tests::gaussian_matrix({35, 1090}, 3), tests::gaussian_matrix({3, 40}, 0.5), tests::distributions({33, 70})[8],
-          tests::bf16_matrix({18, 300}), tests::f8_matrix({18, 300})})
+         {tests::gaussian_matrix({35, 1090}, 3), tests::gaussian_matrix({3, 40}, 0.5),
+          tests::distributions({33, 70})[8], tests::bf16_matrix({18, 300}), tests::f8_matrix({18, 300})})
       streams.add(matrix, settings);
   return std::move(streams.streams);
 }

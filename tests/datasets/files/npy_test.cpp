@@ -162,8 +162,7 @@ TEST_CASE(
 
 TEST_CASE("big-endian numbers are read as NumPy reads them, in both orders") {
   const auto bytes_of = [](const std::string& descr, const char* order, size_t bytes) {
-    const auto file =
-        npy("{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': (2, 2)}", bytes);
+    const auto file = npy("{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': (2, 2)}", bytes);
     std::vector<std::byte> room;
     std::vector<int> out;
     for (const std::byte byte : unpack(parse_npy(file).front(), room).bytes) out.push_back(int(byte));

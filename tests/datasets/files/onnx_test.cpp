@@ -135,8 +135,7 @@ TEST_CASE("types that nobody knows, floats of six bits and sparse tensors are na
   const std::string raw_six = onnx_tensor("raw six", {6}, 28, proto_bytes(kRawData, "abcde"));
   const std::string values = onnx_tensor("sparse", {2}, kFloat, proto_bytes(kRawData, u64(1)));
   const std::string places = onnx_tensor("", {2}, kInt64, proto_bytes(kRawData, u64(1) + u64(5)));
-  const std::string sparse =
-      proto_bytes(1, values) + proto_bytes(2, places) + proto_number(3, 4) + proto_number(3, 8);
+  const std::string sparse = proto_bytes(1, values) + proto_bytes(2, places) + proto_number(3, 4) + proto_number(3, 8);
   const std::string plain = onnx_tensor("w", {2, 2}, kInt8, proto_bytes(kRawData, "abcd"));
   const auto file = to_bytes(onnx_model(onnx_initializer(odd) + onnx_initializer(six) + onnx_initializer(raw_six) +
                                         proto_bytes(15, sparse) + onnx_initializer(plain)));
@@ -182,8 +181,7 @@ TEST_CASE("MatMulNBits' blocks are codes of outputs by inputs, with scales and z
       onnx_initializer(onnx_tensor("s", {8}, kFloat, proto_bytes(kRawData, std::string(32, '\0')))) +
       onnx_initializer(onnx_tensor("z", {4}, kUint8, proto_bytes(kRawData, "abcd")));
   const auto node = [&](int64_t inputs, int64_t bits) {
-    return onnx_op("MatMulNBits", {"x", "B", "s", "z"},
-                   {{"K", inputs}, {"N", 4}, {"bits", bits}, {"block_size", 32}});
+    return onnx_op("MatMulNBits", {"x", "B", "s", "z"}, {{"K", inputs}, {"N", 4}, {"bits", bits}, {"block_size", 32}});
   };
   const TemporaryFile file(to_bytes(onnx_model(weights + node(64, 4))));
   const auto tensors = opened(file);
@@ -195,8 +193,8 @@ TEST_CASE("MatMulNBits' blocks are codes of outputs by inputs, with scales and z
   const TensorView unpacked_codes = unpack(tensors[0], room);
   CHECK(int(unpacked_codes.bytes[33]) == (static_cast<unsigned char>(codes[16]) >> 4));
 
-  const TemporaryFile eight(to_bytes(onnx_model(weights + node(30, 8)))), cut(to_bytes(onnx_model(weights + node(50, 4)))),
-      wrong(to_bytes(onnx_model(weights + node(128, 4))));
+  const TemporaryFile eight(to_bytes(onnx_model(weights + node(30, 8)))),
+      cut(to_bytes(onnx_model(weights + node(50, 4)))), wrong(to_bytes(onnx_model(weights + node(128, 4))));
   CHECK(opened(eight)[0].shape == std::vector<int64_t>{4, 32});  // two inputs fill the block up
   CHECK(opened(cut)[0].shape == std::vector<int64_t>{4, 64});
   CHECK(opened(wrong)[0].dtype == "U8");

@@ -228,7 +228,8 @@ TEST_CASE("MLX's floats of four and eight bits have the scales of MXFP4, NVFP4 a
   const auto entries = [](int64_t words, int64_t groups) {
     return std::vector<SafetensorsEntry>{
         {kQ + "weight", "U32", "[4, " + std::to_string(words) + "]", zeros(static_cast<size_t>(16 * words))},
-        {kQ + "scales", "U8", "[4, " + std::to_string(groups) + "]", std::string(static_cast<size_t>(4 * groups), 127)}};
+        {kQ + "scales", "U8", "[4, " + std::to_string(groups) + "]",
+         std::string(static_cast<size_t>(4 * groups), 127)}};
   };
   const Checkpoint mx4(entries(8, 2)), nv4(entries(8, 4)), mx8(entries(16, 2)), other(entries(8, 8));
   CHECK(mx4.find(kQ + "weight").dtype == "F4");
@@ -236,8 +237,7 @@ TEST_CASE("MLX's floats of four and eight bits have the scales of MXFP4, NVFP4 a
   CHECK(nv4.find(kQ + "weight").dtype == "F4");
   CHECK(nv4.find(kQ + "scales").dtype == "F8_E4M3");
   CHECK(mx8.find(kQ + "weight").dtype == "F8_E4M3");
-  for (const Checkpoint* one : {&mx4, &nv4, &mx8})
-    CHECK(one->find(kQ + "weight").shape == std::vector<int64_t>{4, 64});
+  for (const Checkpoint* one : {&mx4, &nv4, &mx8}) CHECK(one->find(kQ + "weight").shape == std::vector<int64_t>{4, 64});
   CHECK(other.find(kQ + "weight").dtype == "U32");
   expect_one_layer(nv4, kQ + "weight", {4, 64}, 16);
 }

@@ -300,7 +300,9 @@ TEST_CASE("spaces before a header are read, and of doubled names the last counts
   const std::string wrong = R"("a":{"dtype":"F64","shape":[2],"data_offsets":[4,2]})";
   CHECK(parse("{" + kOne + "," + kOne + "}", 4).tensors.size() == 1);
   CHECK(parse("{" + shorter + "," + kOne + "}", 4).find("a")->shape == std::vector<int64_t>{4});
-  CHECK(parse("{" + wrong + R"(,"b":{"dtype":"I8","shape":[0],"data_offsets":[0,0]},)" + kOne + "}", 4).tensors.size() == 2);
+  CHECK(
+      parse("{" + wrong + R"(,"b":{"dtype":"I8","shape":[0],"data_offsets":[0,0]},)" + kOne + "}", 4).tensors.size() ==
+      2);
   REQUIRE_DATASET_ERROR(parse("{" + kOne + "," + shorter + "}", 4), "2 bytes follow the last tensor");
   CHECK(parse(R"({"__metadata__":{"k":"v","k":"w"}})", 0).metadata.at("k") == "w");
   CHECK(parse(R"({"a":{"x":1,"x":2,)" + kOne.substr(5) + "}", 4).tensors.size() == 1);

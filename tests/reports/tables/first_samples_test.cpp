@@ -79,7 +79,8 @@ TEST_CASE("the page says whether first samples drift, and warns of those that do
     return false;
   };
   CHECK(warned(records));
-  CHECK_THAT(file_text(folder.path / "results.md"), ContainsSubstring("The first sample of each case beside its others"));
+  CHECK_THAT(file_text(folder.path / "results.md"),
+             ContainsSubstring("The first sample of each case beside its others"));
   CHECK_FALSE(warned(cases_with({1, 1, 1})));
   CHECK_THAT(file_text(folder.path / "results.md"), ContainsSubstring("no drift"));
 }
