@@ -145,6 +145,7 @@ TEST_CASE("types that nobody knows, floats of six bits and sparse tensors are na
   CHECK(tensors[0].bytes.size() == 5);
   CHECK(tensors[1].dtype == "F6_E2M3");
   CHECK(summarize(tensors[1]).stored_bytes == 3);
+  CHECK(summarize(tensors[1]).elements == 4);
   CHECK(summarize(tensors[2]).stored_bytes == 5);
   CHECK(tensors[3].name == "sparse");
   CHECK(tensors[3].dtype == "SPARSE");
@@ -169,8 +170,6 @@ std::string onnx_op(const std::string& op, const std::vector<std::string>& input
   return proto_bytes(1, node);
 }
 
-std::vector<TensorView> opened(const TemporaryFile& file) { return open_weights(file.path()).tensors; }
-
 }  // namespace
 
 TEST_CASE("MatMulNBits' blocks are codes of outputs by inputs, with scales and zero points beside them") {
@@ -184,7 +183,8 @@ TEST_CASE("MatMulNBits' blocks are codes of outputs by inputs, with scales and z
     return onnx_op("MatMulNBits", {"x", "B", "s", "z"}, {{"K", inputs}, {"N", 4}, {"bits", bits}, {"block_size", 32}});
   };
   const TemporaryFile file(to_bytes(onnx_model(weights + node(64, 4))));
-  const auto tensors = opened(file);
+  const WeightFiles weights_file = open_weights(file.path());
+  const auto& tensors = weights_file.tensors;
   CHECK(tensors[0].dtype == "UINT4");
   CHECK(tensors[0].shape == std::vector<int64_t>{4, 64});
   CHECK(bytes_beside(tensors[0]) == 36);
@@ -195,9 +195,9 @@ TEST_CASE("MatMulNBits' blocks are codes of outputs by inputs, with scales and z
 
   const TemporaryFile eight(to_bytes(onnx_model(weights + node(30, 8)))),
       cut(to_bytes(onnx_model(weights + node(50, 4)))), wrong(to_bytes(onnx_model(weights + node(128, 4))));
-  CHECK(opened(eight)[0].shape == std::vector<int64_t>{4, 32});  // two inputs fill the block up
-  CHECK(opened(cut)[0].shape == std::vector<int64_t>{4, 64});
-  CHECK(opened(wrong)[0].dtype == "U8");
+  CHECK(open_weights(eight.path()).tensors[0].shape == std::vector<int64_t>{4, 32});  // two inputs fill the block up
+  CHECK(open_weights(cut.path()).tensors[0].shape == std::vector<int64_t>{4, 64});
+  CHECK(open_weights(wrong.path()).tensors[0].dtype == "U8");
 }
 
 TEST_CASE("nodes say which tensors are scales and zero points, whatever their names, and each counts once") {
@@ -208,7 +208,8 @@ TEST_CASE("nodes say which tensors are scales and zero points, whatever their na
       initializer("w", {4, 8}, kInt8, 32) + initializer("v", {4, 8}, kInt8, 32) + initializer("a", {1, 4}, kFloat, 16) +
       initializer("b", {4}, kInt8, 4) + onnx_op("DequantizeLinear", {"w", "a", "b"}) +
       onnx_op("QLinearMatMul", {"x", "xs", "xz", "v", "a", "b", "ys", "yz"}) + onnx_op("Other", {"w", "v"}))));
-  const auto tensors = opened(file);
+  const WeightFiles weights = open_weights(file.path());
+  const auto& tensors = weights.tensors;
   CHECK(bytes_beside(tensors[0]) == 20);
   CHECK(bytes_beside(tensors[1]) == 0);
   CHECK((tensors[2].is_beside && tensors[3].is_beside));

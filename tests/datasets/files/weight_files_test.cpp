@@ -80,7 +80,7 @@ TEST_CASE("an index that leads out of its folder, or to what is not there, is re
   folder.write("one.safetensors", shard({"a"}));
   answer(R"({"weight_map": {"a": "one.safetensors", "b": "one.safetensors"}})", "it lacks 1 of the 2 tensors");
   answer(R"({"weight_map": {"a": "gone.safetensors"}})", "gone.safetensors\" cannot be read");
-  answer(R"({"weight_map": {"a": "model.safetensors.index.json"}})", "Not a valid safetensors file");
+  answer(R"({"weight_map": {"a": "model.safetensors.index.json"}})", "is a JSON text and holds no weights");
   fs::create_directory(folder.path / "sub");
   answer(R"({"weight_map": {"a": "sub"}})", "it is a folder");
 }
