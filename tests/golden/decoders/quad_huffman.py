@@ -226,7 +226,7 @@ def place_in_matrix(header, row, col):
 
 
 def decode_tile(header, table, tile, raw, segments):
-    """Lists of (high part, raw bits) of every lane; of floats, (exponent, sign, mantissa)."""
+    """Lists of the elements of every lane, [number], or of floats [exponent, sign, mantissa]."""
     lanes = [[] for _ in range(LANES)]
     segment_words = LANES * header.K * header.B
     for s in range(segments):
@@ -242,7 +242,9 @@ def decode_tile(header, table, tile, raw, segments):
                         lanes[lane].append([exponent, sign, mantissa])
                     continue
                 columns = [raw_of_column(header, [word >> 8 * k & 255 for word in part]) for k in range(4)]
-                lanes[lane] += [[high[32 * group + c], columns[c % 4][c // 4]] for c in range(32)]
+                for c in range(32):
+                    raw_bits = columns[c % 4][c // 4]
+                    lanes[lane].append([int8_element(header, high[32 * group + c], raw_bits)])
     return lanes
 
 
@@ -291,7 +293,7 @@ def decode(sections, settings, rows, cols):
                 element[:] = [patch >> 16 & 255, signs[i] >> 7, signs[i] & 127]
         else:
             def add(row, col, delta):
-                lanes[row][col][0] += delta
+                lanes[row][col][0] += delta << header.C
             patch_int8(header, patches, word[1], after[1], word[2], add)
         for l in range(LANES):
             for c, element in enumerate(lanes[l]):
@@ -302,7 +304,7 @@ def decode(sections, settings, rows, cols):
                     continue
                 at = (row * cols + col) * size
                 if not header.floats:
-                    struct.pack_into("<b", out, at, int8_element(header, *element))
+                    struct.pack_into("<b", out, at, element[0])
                 elif header.f8:
                     out[at] = element[1] << 7 | element[0] << 3 | element[2]
                 else:
@@ -312,4 +314,4 @@ def decode(sections, settings, rows, cols):
 
 
 if __name__ == "__main__":
-    main(decode)
+    main(decode, takes_empty=True)
