@@ -2,6 +2,7 @@
 #include "datasets/files/weight_files.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <map>
 #include <string_view>
@@ -173,12 +174,6 @@ void add_file(const std::string& path, const std::vector<std::string>& names, co
                          std::make_move_iterator(tensors.end()));
 }
 
-// The place of "-of-" in "model-00002-of-00003.gguf"; npos in other names.
-size_t place_of_parts(const std::string& name) {
-  const size_t of = name.rfind("-of-");
-  return of != name.npos && of > kDigits && name[of - kDigits - 1] == '-' ? of : name.npos;
-}
-
 // Such a name with another number; others as they are.
 std::string part_name(std::string name, uint64_t part) {
   const size_t of = place_of_parts(name);
@@ -193,6 +188,24 @@ std::vector<TensorView> parse_part(Bytes bytes, const std::string& path, WeightF
   std::vector<TensorView> tensors = parse_gguf(bytes, &split);
   if (split.parts > 1 && weights.parts.parts <= 1) weights.parts = {path, split.part, split.parts};
   return tensors;
+}
+
+void remark_missing(uint64_t parts, const std::string& one, WeightFiles& weights) {
+  weights.remarks.push_back("The model has " + std::to_string(parts) + " files, and " +
+                            std::to_string(parts - weights.files.size()) + " of them, such as \"" + one +
+                            "\", are missing: totals are those of a part.");
+}
+
+// Where no index says how many files there are, their names do.
+void remark_uncounted(const std::filesystem::path& folder, WeightFiles& weights) {
+  const std::vector<std::string> parts = counted_parts(folder);
+  uint64_t count = 0;
+  if (parts.empty()) return;
+  const size_t of = place_of_parts(parts[0]) + 4;
+  std::from_chars(parts[0].data() + of, parts[0].data() + parts[0].size(), count);
+  for (uint64_t part = 0; part < count && parts.size() < count; ++part)
+    if (const std::string name = part_name(parts[0], part); std::ranges::find(parts, name) == parts.end())
+      return remark_missing(count, name, weights);
 }
 
 // All parts of a model, as far as they lie beside the one that was named.
@@ -211,10 +224,7 @@ WeightFiles read_parts(const WeightFiles::Parts& own) {
       add_file(other.string(), {}, {}, "gguf", weights);
   }
   if (!missing.empty() || own.parts > parts)
-    weights.remarks.push_back("The model has " + std::to_string(own.parts) + " files, and " +
-                              std::to_string(own.parts - weights.files.size()) + " of them, such as \"" +
-                              (missing.empty() ? "the last" : missing[0]) +
-                              "\", are missing: totals are those of a part.");
+    remark_missing(own.parts, missing.empty() ? "the last" : missing[0], weights);
   return weights;
 }
 
@@ -225,6 +235,7 @@ WeightFiles read_folder(const std::filesystem::path& path) {
   for (const auto& [shard, names] : shards)
     for (const std::string& name : names) index.emplace(name, shard);
   for (const auto& [shard, names] : shards) add_file((path / shard).string(), names, index, "safetensors", weights);
+  if (index.empty() && shards.begin()->first != "model.safetensors") remark_uncounted(path, weights);
   if (const std::vector<std::string> others = unnamed_files(path, shards); !others.empty())
     weights.remarks.push_back("The folder has " + count_text(others.size(), "other file", others[0]) +
                               ", of weights that are no part of its model as it is described: not read.");

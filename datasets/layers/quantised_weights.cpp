@@ -15,12 +15,12 @@ namespace ecmv::datasets {
 namespace {
 
 constexpr std::string_view kScaleWords[] = {
-    "scale",      "scales",      "scale_inv",        "scales_and_zeros", "zero",
-    "zeros",      "qzeros",      "zero_point",       "zero_points",      "g_idx",
-    "scb",        "absmax",      "nested_absmax",    "quant_map",        "weight_format",
-    "amax",       "quant_state", "nested_quant_map", "weight_shape",     "suh",
-    "svh",        "q_scale_max", "q_groups",         "codebooks",        "q_invperm",
-    "q_group_map"};
+    "scale",       "scales",       "scale_inv",        "scales_and_zeros", "zero",
+    "zeros",       "qzeros",       "zero_point",       "zero_points",      "g_idx",
+    "scb",         "absmax",       "nested_absmax",    "quant_map",        "weight_format",
+    "amax",        "quant_state",  "nested_quant_map", "weight_shape",     "suh",
+    "svh",         "q_scale_max",  "q_groups",         "codebooks",        "q_invperm",
+    "q_group_map", "scale_weight", "scale_input"};
 // Longer ones first, since they are cut off.
 constexpr std::string_view kScaleEndings[] = {"_global_scale", "_scale_inv",   "_scale_2",    "_scales",
                                               "_scale",        "_zero_points", "_zero_point", "_zeros",

@@ -67,6 +67,36 @@ TEST_CASE("a folder with one model.safetensors is read, and one without weights 
   REQUIRE_DATASET_ERROR(load("safetensors", request_for(folder.path)), "it is a folder");
 }
 
+TEST_CASE("shards without an index are one model if their names count them, and what is missing is said") {
+  const Folder folder;
+  folder.write("model-00002-of-00003.safetensors", shard({"model.layers.0.mlp.up_proj.weight"}));
+  folder.write("model-00003-of-00003.safetensors", shard({"lm_head.weight"}));
+  const WeightFiles weights = open_weights(folder.path.string());
+  CHECK(weights.tensors.size() == 2);
+  CHECK(weights.remarks ==
+        std::vector<std::string>{"The model has 3 files, and 1 of them, such as "
+                                 "\"model-00001-of-00003.safetensors\", are missing: totals are those "
+                                 "of a part."});
+  SourceRequest request;
+  request.texts["model"] = folder.path.string();
+  CHECK(load("model", request).layers.size() == 2);
+  folder.write("model-00001-of-00003.safetensors", shard({"a"}));
+  CHECK(open_weights(folder.path.string()).remarks.empty());
+  CHECK(open_weights(folder.path.string()).tensors.size() == 3);
+  folder.write("other-00001-of-00002.safetensors", shard({"b"}));
+  REQUIRE_DATASET_ERROR(open_weights(folder.path.string()), "itself: \"model-00001-of-00003.safetensors\".");
+}
+
+TEST_CASE("a folder without a model names a file of weights that it has") {
+  const Folder folder;
+  folder.write("pytorch_model.bin", "PK");
+  REQUIRE_DATASET_ERROR(open_weights(folder.path.string()), "a file of another name can be given itself.");
+  folder.write("weights.gguf", "GGUF");
+  REQUIRE_DATASET_ERROR(open_weights(folder.path.string()), "can be given itself: \"weights.gguf\".");
+  folder.write("adapter_model.safetensors", shard({"a"}));
+  REQUIRE_DATASET_ERROR(open_weights(folder.path.string()), "can be given itself: \"adapter_model.safetensors\".");
+}
+
 TEST_CASE("an index that leads out of its folder, or to what is not there, is refused") {
   const Folder folder;
   const auto answer = [&](const std::string& index, const char* part) {
