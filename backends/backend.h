@@ -48,7 +48,6 @@ inline std::string changed_section(std::string_view name) {
 struct DeviceState {
   double clock_hz = 0, memory_clock_hz = 0;
   double power_w = 0, temperature_c = 0;
-  double energy_j = 0;           // taken since its driver was loaded; 0: unknown
   std::string throttle_reasons;  // "power cap, thermal"; "none" if it runs free
   int processes = -1;            // processes that compute on it, this one included once it does; -1: unknown
 };
@@ -94,6 +93,7 @@ class Device {
   virtual void reset_persisting_lines() {}
   // For the record, before and after measuring.
   virtual DeviceState state() { return {}; }
+  virtual double joules() { return 0; }  // taken since its counter began; 0: unknown
   // GPUs: joins the processes of the request, so that they exchange vectors in device memory. All of them call it
   // together. Throws Refused with the same sentence on all of them.
   virtual std::unique_ptr<Ranks> join(const RanksRequest&) {

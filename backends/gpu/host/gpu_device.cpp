@@ -97,6 +97,7 @@ class GpuDevice final : public Device {
     gpu::reset_persisting_lines();
   }
   DeviceState state() override { return read_state(index_); }
+  double joules() override { return read_joules(index_); }
   std::unique_ptr<Ranks> join(const RanksRequest& request) override {
     select();
     return join_devices(request, info_);
