@@ -90,8 +90,6 @@ class IndexReader final : public nlohmann::json_sax<json> {
   std::string key_;
 };
 
-constexpr size_t kDigits = 5;  // of a part's number
-
 // The name of a file of the folder that can be given itself; "" if there is none.
 std::string first_weights(const std::filesystem::path& folder) {
   std::string first;
@@ -140,8 +138,8 @@ size_t place_of_parts(const std::string& name) {
   const size_t of = name.rfind("-of-");
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const bool is_part =
-      of != name.npos && of > kDigits && name[of - kDigits - 1] == '-' &&
-      std::all_of(name.begin() + std::ptrdiff_t(of - kDigits), name.begin() + std::ptrdiff_t(of), is_digit);
+      of != name.npos && of > kPartDigits && name[of - kPartDigits - 1] == '-' &&
+      std::all_of(name.begin() + std::ptrdiff_t(of - kPartDigits), name.begin() + std::ptrdiff_t(of), is_digit);
   return is_part ? of : name.npos;
 }
 
@@ -151,7 +149,7 @@ std::vector<std::string> counted_parts(const std::filesystem::path& folder) {
     const size_t of = place_of_parts(name);
     if (of == name.npos) continue;
     const auto is_of_one = [&](const std::string& other) {
-      return other.size() == name.size() && other.substr(0, of - kDigits) == name.substr(0, of - kDigits) &&
+      return other.size() == name.size() && other.substr(0, of - kPartDigits) == name.substr(0, of - kPartDigits) &&
              other.substr(of) == name.substr(of);
     };
     if (!parts.empty() && !is_of_one(parts.front())) return {};

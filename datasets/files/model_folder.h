@@ -18,6 +18,8 @@ std::map<std::string, std::vector<std::string>> parse_weight_index(std::string_v
 std::vector<std::string> unnamed_files(const std::filesystem::path& folder,
                                        const std::map<std::string, std::vector<std::string>>& shards);
 
+inline constexpr size_t kPartDigits = 5;  // of a part's number
+
 // The place of "-of-" in "model-00002-of-00003.gguf"; npos in other names.
 size_t place_of_parts(const std::string& name);
 

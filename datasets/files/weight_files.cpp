@@ -89,8 +89,6 @@ struct FileFormat {
 
 std::vector<TensorView> parse_part(Bytes bytes, const std::string& path, WeightFiles& weights);
 
-constexpr size_t kDigits = 5;  // of a part's number
-
 constexpr FileFormat kFormats[] = {
     {"npy", [](Bytes bytes, std::string_view) { return looks_like_npy(bytes); },
      [](Bytes bytes, const std::string&, WeightFiles&) { return parse_npy(bytes); }},
@@ -178,8 +176,8 @@ void add_file(const std::string& path, const std::vector<std::string>& names, co
 std::string part_name(std::string name, uint64_t part) {
   const size_t of = place_of_parts(name);
   const std::string number = std::to_string(part + 1);
-  if (of == name.npos || number.size() > kDigits) return name;
-  return name.replace(of - kDigits, kDigits, std::string(kDigits - number.size(), '0') + number);
+  if (of == name.npos || number.size() > kPartDigits) return name;
+  return name.replace(of - kPartDigits, kPartDigits, std::string(kPartDigits - number.size(), '0') + number);
 }
 
 // A file of GGUF, and how many files the model has.
