@@ -203,7 +203,7 @@ std::vector<uint32_t> sorted_by_name(const std::vector<TensorView>& tensors) {
   return order;
 }
 
-// Of tensors with one name the last one stays.
+// Keeps the last of several tensors with one name.
 void keep_last(std::vector<Entry>& entries) {
   std::ranges::reverse(entries);
   std::ranges::stable_sort(entries, {}, [](const Entry& entry) -> const std::string& { return entry.tensor.name; });
