@@ -131,10 +131,23 @@ def raw_of_floats(header, words):
     return out
 
 
+def unit_words(header):
+    batch_words = header.B * (4 if header.K == 8 and header.B <= 3 else 2)
+    return next(u for u in (4, 2, 1) if batch_words % u == 0)
+
+
+def words_of_last_segment(header, cols):
+    """Words of all lanes that the last segment of a row group stores, with so many columns."""
+    largest = 15 if header.f8 else 255
+    if header.floats and header.K == 4 and header.lowest + 31 >= largest:
+        cols = header.segment_cols
+    unit = unit_words(header)
+    return LANES * -(-(-(-cols // 32) * header.B) // unit) * unit
+
+
 def raw_words(header, data, lane):
     """A lane's words of a segment."""
-    batch_words = header.B * (4 if header.K == 8 and header.B <= 3 else 2)
-    unit = next((u for u in (4, 2, 1) if batch_words % u == 0), 1)
+    unit = unit_words(header)
     count = header.K * header.B
     return [data[i // unit * LANES * unit + lane * unit + i % unit] for i in range(count)]
 
@@ -274,7 +287,7 @@ def decode(sections, settings, rows, cols):
         assert len(signs) == ends[1]
     size = 2 if header.floats and not header.f8 else 1
     out = bytearray(rows * cols * size)
-    raw_at = 0
+    raw_at = skipped = 0
     for t in range(across * down):
         first_row, first_col = t // across * LANES, t % across * header.tile_cols
         segments = -(-min(header.tile_cols, stored_cols - first_col) // header.segment_cols)
@@ -284,7 +297,12 @@ def decode(sections, settings, rows, cols):
         tile = Tile(header, codes, word[0], after[0], word[3], tile_schedule)
         raw_end = raw_at + segments * LANES * header.K * header.B
         lanes = decode_tile(header, table, tile, raw[raw_at:raw_end], segments)
-        raw_at = raw_end
+        raw_at, skipped = raw_end, 0
+        if t % across == across - 1:
+            whole = LANES * header.K * header.B
+            last_cols = stored_cols - first_col - (segments - 1) * header.segment_cols
+            skipped = whole - words_of_last_segment(header, last_cols)
+            raw_at -= skipped
         if header.floats:
             for i in range(word[1], after[1]):
                 (patch,) = struct.unpack_from("<I", patches, 4 * i)
@@ -309,7 +327,7 @@ def decode(sections, settings, rows, cols):
                     out[at] = element[1] << 7 | element[0] << 3 | element[2]
                 else:
                     struct.pack_into("<H", out, at, element[1] << 15 | element[0] << 7 | element[2])
-    assert raw_at == len(raw)
+    assert raw_at + skipped == len(raw)
     return bytes(out)
 
 
