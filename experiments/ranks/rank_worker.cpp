@@ -136,6 +136,7 @@ json RankWorker::act(const json& command) {
   if (what == "prepare") return prepare(command);
   if (what == "read")
     return devices_.at(command.at("device"))->time_reads(command.at("bytes"), command.at("repetitions"));
+  if (what == "free memory") return devices_.at(command.at("device"))->free_memory();
   const int id = command.at("id");
   if (what == "forget upload") return uploads_.erase(id), json();
   if (what == "changed sections") return uploads_.at(id)->changed_sections();
@@ -205,7 +206,9 @@ void RankWorker::keep(const json& command) {
     matrix.sections.push_back({kept_name(section.at("name")),
                                static_cast<backends::Role>(section.at("role").get<int>()), section.at("align"),
                                unpacked<std::byte>(section.at("bytes")), section.at("padding")});
-  for (const int id : command.at("ids")) uploads_[id] = devices_.at(command.at("device"))->upload(matrix);
+  const auto ids = command.at("ids").get<std::vector<int>>();
+  auto copies = devices_.at(command.at("device"))->upload_layer({&matrix, 1}, {}, ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) uploads_[ids[i]] = std::move(copies[i]);
 }
 
 // Answers how the layers' float products round.
