@@ -9,7 +9,7 @@ OUT := out/matvans_sizes
 QUICK := out/quick
 PREFIX ?= /usr/local
 
-.PHONY: ecmv quick bench install test gpu-test lint asan fuzz test-neon clean help
+.PHONY: ecmv quick bench install test gpu-test lint asan tsan fuzz test-neon clean help
 .PHONY: setup setup-neon setup-lint setup-fuzz setup-cluster setup-python
 .DEFAULT_GOAL := ecmv
 
@@ -61,6 +61,11 @@ asan: setup
 	cmake --build --preset asan
 	$(CTEST) --preset asan
 
+tsan: setup
+	cmake --preset tsan $(CMAKE_FLAGS)
+	cmake --build --preset tsan
+	$(CTEST) --preset tsan
+
 FUZZ_SECONDS ?= 60
 fuzz: setup-fuzz
 	cmake --preset fuzz $(CMAKE_FLAGS)
@@ -91,7 +96,7 @@ setup-neon:
 	@$(SETUP) neon
 
 clean:
-	rm -rf build build-asan build-fuzz build-neon
+	rm -rf build build-asan build-tsan build-fuzz build-neon
 
 help:
 	@echo "make             builds build/ecmv and, where nvcc or hipcc is found, the GPU backends for it"
@@ -103,6 +108,7 @@ help:
 	@echo "make gpu-test    the tests of the GPU backends and the smoke config on this machine's GPUs"
 	@echo "make lint        clang-format, every header compiles alone, and the rules for folders, lengths and names"
 	@echo "make asan        the same tests under the address and undefined-behaviour sanitizers"
+	@echo "make tsan        what several threads and processes do together, under the thread sanitizer"
 	@echo "make fuzz        FUZZ_SECONDS=$(FUZZ_SECONDS) of libFuzzer for each target (clang); out/fuzz keeps failures"
 	@echo "make test-neon   the kernel tests compiled for 64-bit ARM, run under qemu"
 	@echo "make setup       installs what is missing (every target above does that first)"

@@ -88,6 +88,9 @@ class Device {
   // Seconds of `repetitions` reads of `bytes` bytes of memory by all threads, each byte once.
   virtual std::vector<double> time_reads(int64_t bytes, int repetitions) = 0;
   virtual const SharedDevice* shared() const { return nullptr; }  // null: no other rank has a part of it
+  // GPUs: lines that a kernel asked to persist in a cache become like others. Called before each sample, so that no
+  // case is slower or faster for what another one left.
+  virtual void reset_persisting_lines() {}
   // For the record, before and after measuring.
   virtual DeviceState state() { return {}; }
   virtual double joules() { return 0; }  // taken since its counter began; 0: unknown

@@ -265,18 +265,14 @@ TensorSummary summarize(const TensorView& stored) {
   summary.kind = layer_kind(stored.name);
   summary.dtype = stored.dtype;
   summary.shape = stored.shape;
+  summary.elements = tensor_elements(stored.name, stored.shape);
   // Numbers that the file stores one by one, such as ONNX's varints, count with the size of their type.
   summary.stored_bytes = stored_bytes(stored);
   summary.scale_bytes = scale_bytes(stored);
   std::vector<std::byte> room;
   const TensorView tensor = unpack(stored, room, true);
   const int bits = dtype_bits(tensor.dtype);
-  if (bits == 0) {  // known by name and size only
-    summary.elements = tensor_elements(tensor.name, tensor.shape);
-    return summary;
-  }
-  const int64_t bytes = int64_t(tensor.bytes.size());
-  summary.elements = bytes / bits * 8 + bytes % bits * 8 / bits;
+  if (bits == 0) return summary;  // known by name and size only
   if (bits == 8) {
     set_moments_of_bytes(stored, summarize_patterns(tensor, summary), summary);
     summarize_scales(stored, summary);

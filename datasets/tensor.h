@@ -15,14 +15,15 @@ namespace ecmv::datasets {
 // How elements lie in a file: row after row, column after column, or as protobuf's numbers of variable length.
 enum class Layout : uint8_t { rows, columns, varints };
 
-// Little-endian, without any alignment in memory: read elements through memcpy. If `layout` is not rows, or `dtype`
-// names blocks, call unpack() of unpack.h first.
+// Without any alignment in memory: read elements through memcpy. If `layout` is not rows, elements are big-endian, or
+// `dtype` names blocks, call unpack() of unpack.h first.
 struct TensorView {
   std::string name;
   std::string dtype;
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
   Layout layout = Layout::rows;
+  bool is_big_endian = false;
   // Other tensors of the file that belong to this one (quantised_weights.h): powers of two that scale each 32 columns
   // of F4, and scales and zero points that are counted but not applied.
   std::span<const std::byte> scales = {};

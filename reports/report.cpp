@@ -20,6 +20,7 @@
 #include "reports/keys.h"
 #include "reports/tables/answer.h"
 #include "reports/tables/block_tables.h"
+#include "reports/tables/first_samples.h"
 #include "reports/tables/seeds.h"
 #include "reports/tables/tables.h"
 
@@ -149,6 +150,7 @@ std::vector<std::string> warnings_of(const RecordSet& records, const Contexts& c
   std::vector<std::string> warnings;
   warn_of_disturbed(records, warnings);
   for (const std::string& sentence : runs_beyond_bandwidth(records, contexts)) warnings.push_back(sentence);
+  for (const std::string& sentence : drifting_first_samples(records)) warnings.push_back(sentence);
   warnings.insert(warnings.end(), records.notes.begin(), records.notes.end());
   if (superseded > 0)
     warnings.push_back(fmt::format("{} earlier records are left out: the case was ok when repeated", superseded));
@@ -181,7 +183,8 @@ struct ReportTables {
   std::vector<Table> failures, refusals, fastest, all, more, libraries;
 };
 
-ReportTables tables_of(const RecordSet& records, const Contexts& contexts) {
+// `each_seed`: seeds apart, since samples are in their order there.
+ReportTables tables_of(const RecordSet& records, const Contexts& contexts, const RecordSet& each_seed) {
   ReportTables tables{filled({failures_table(records)}),
                       filled({refusals_table(records)}),
                       fastest_tables(records, contexts),
@@ -194,6 +197,7 @@ ReportTables tables_of(const RecordSet& records, const Contexts& contexts) {
     tables.more.push_back(std::move(table));
   tables.more.push_back(coverage_table(records));
   if (!records.bandwidths.empty()) tables.more.push_back(bandwidth_table(records));
+  for (Table& table : filled({first_samples_table(each_seed)})) tables.more.push_back(std::move(table));
   return tables;
 }
 
@@ -240,7 +244,7 @@ void add_sections(Page& page, const ReportTables& tables, PageSection more_figur
   });
   add({"kernels", sizes ? "All columns" : "All kernels, all columns", true, tables.all});
   add(std::move(more_figures));
-  add({"sizes", sizes ? "Coverage" : "Coverage and bandwidth", true, tables.more});
+  add({"sizes", sizes ? "Coverage" : "Coverage, bandwidth, first samples", true, tables.more});
   add({"libraries", "Codecs from shared objects", true, tables.libraries});
   add({"glossary", "What the metrics mean", true, {metrics_table()}});
   add(std::move(provenance));
@@ -319,7 +323,7 @@ WrittenReport write_report(const RecordSet& all_records, const ReportOptions& op
   }
   for (const std::size_t i : lead) page.lead_figures.push_back(page_figure(all_drawn[i]));
   page.warnings = report.warnings;
-  const ReportTables tables = tables_of(records, contexts);
+  const ReportTables tables = tables_of(records, contexts, each_seed);
   add_sections(page, tables, std::move(more_figures), provenance_of(records));
   const Table flat = flat_table(each_seed, of_each_seed);
   const Table asked_for = options.columns.empty() ? flat : with_columns(flat, options.columns);

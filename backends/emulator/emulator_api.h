@@ -31,6 +31,8 @@ inline int64_t free_bytes() { return std::numeric_limits<int64_t>::max(); }
 inline std::byte* allocate_host(int64_t bytes) { return allocate(bytes); }
 inline void release_host(std::byte* data) { std::free(data); }
 
+inline void reset_persisting_lines() {}
+
 inline void fill(std::byte* data, int value, int64_t bytes) {
   if (bytes > 0) std::memset(data, value, static_cast<size_t>(bytes));
 }

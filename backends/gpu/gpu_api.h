@@ -90,6 +90,18 @@ inline void release_host(std::byte* data) {
 #endif
 }
 
+// Ends what kernels and streams reserved of the L2 cache. Devices before compute capability 8.0 have nothing of the
+// kind, and HIP has no such call.
+inline void reset_persisting_lines() {
+#if defined(ECMV_GPU_CUDA)
+  const Status status = cudaCtxResetPersistingL2Cache();
+  if (status == cudaErrorNotSupported)
+    (void)cudaGetLastError();
+  else
+    check(status, "resetting lines that persist in the L2 cache");
+#endif
+}
+
 // Only the emulator uses it: it checks every access against these ranges.
 inline void name_range(const std::byte*, int64_t, const std::string&) {}
 inline void forget_range(const std::byte*) {}

@@ -90,6 +90,18 @@ class IndexReader final : public nlohmann::json_sax<json> {
   std::string key_;
 };
 
+// The name of a file of the folder that can be given itself; "" if there is none.
+std::string first_weights(const std::filesystem::path& folder) {
+  std::string first;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string(), kind = entry.path().extension().string();
+    const bool is_read = kind == ".safetensors" || kind == ".gguf" || kind == ".onnx" || kind == ".npy";
+    if (is_read && (first.empty() || name < first)) first = name;
+  }
+  return first;
+}
+
 }  // namespace
 
 std::map<std::string, std::vector<std::string>> parse_weight_index(std::string_view text) {
@@ -122,6 +134,30 @@ std::vector<std::string> unnamed_files(const std::filesystem::path& folder,
   return names;
 }
 
+size_t place_of_parts(const std::string& name) {
+  const size_t of = name.rfind("-of-");
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const bool is_part =
+      of != name.npos && of > kPartDigits && name[of - kPartDigits - 1] == '-' &&
+      std::all_of(name.begin() + std::ptrdiff_t(of - kPartDigits), name.begin() + std::ptrdiff_t(of), is_digit);
+  return is_part ? of : name.npos;
+}
+
+std::vector<std::string> counted_parts(const std::filesystem::path& folder) {
+  std::vector<std::string> parts;
+  for (const std::string& name : unnamed_files(folder, {})) {
+    const size_t of = place_of_parts(name);
+    if (of == name.npos) continue;
+    const auto is_of_one = [&](const std::string& other) {
+      return other.size() == name.size() && other.substr(0, of - kPartDigits) == name.substr(0, of - kPartDigits) &&
+             other.substr(of) == name.substr(of);
+    };
+    if (!parts.empty() && !is_of_one(parts.front())) return {};
+    parts.push_back(name);
+  }
+  return parts;
+}
+
 std::map<std::string, std::vector<std::string>> model_shards(const std::filesystem::path& folder) {
   std::error_code error;
   if (const std::filesystem::path index = folder / kIndex; std::filesystem::exists(index, error)) {
@@ -133,8 +169,13 @@ std::map<std::string, std::vector<std::string>> model_shards(const std::filesyst
     }
   }
   if (std::filesystem::exists(folder / kWeights, error)) return {{std::string(kWeights), {}}};
+  std::map<std::string, std::vector<std::string>> parts;
+  for (const std::string& part : counted_parts(folder)) parts[part];
+  if (!parts.empty()) return parts;
+  const std::string other = first_weights(folder);
   throw DatasetError("The folder \"" + folder.string() + "\" has neither " + std::string(kIndex) + " nor " +
-                     std::string(kWeights) + "; a file of another name can be given itself.");
+                     std::string(kWeights) + "; a file of another name can be given itself" +
+                     (other.empty() ? "." : ": \"" + other + "\"."));
 }
 
 }  // namespace ecmv::datasets

@@ -1,5 +1,5 @@
 // A folder with a model as Hugging Face stores it: model.safetensors, or shards that model.safetensors.index.json
-// names.
+// names, or shards whose names count them.
 #pragma once
 
 #include <filesystem>
@@ -17,6 +17,15 @@ std::map<std::string, std::vector<std::string>> parse_weight_index(std::string_v
 // The safetensors files of the folder that are not among the shards, sorted.
 std::vector<std::string> unnamed_files(const std::filesystem::path& folder,
                                        const std::map<std::string, std::vector<std::string>>& shards);
+
+inline constexpr size_t kPartDigits = 5;  // of a part's number
+
+// The place of "-of-" in "model-00002-of-00003.gguf"; npos in other names.
+size_t place_of_parts(const std::string& name);
+
+// The files of one model in such a folder that has no index, as their names count them,
+// "NAME-00001-of-00002.safetensors", sorted. Several models give none.
+std::vector<std::string> counted_parts(const std::filesystem::path& folder);
 
 // The shards of the folder's model, each with the tensors that the index names; without an index none. Throws
 // DatasetError if there is no model, and as above.

@@ -112,15 +112,19 @@ NpyHeader parse_npy_header(std::string_view text) {
 // NumPy's element type by its safetensors name.
 std::string to_dtype(const std::string& descr) {
   static constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
-      {"b1", "BOOL"}, {"i1", "I8"},  {"u1", "U8"},  {"i2", "I16"}, {"u2", "U16"}, {"i4", "I32"},
-      {"u4", "U32"},  {"i8", "I64"}, {"u8", "U64"}, {"f2", "F16"}, {"f4", "F32"}, {"f8", "F64"}};
+      {"b1", "BOOL"}, {"i1", "I8"},  {"u1", "U8"},  {"i2", "I16"}, {"u2", "U16"}, {"i4", "I32"}, {"u4", "U32"},
+      {"i8", "I64"},  {"u8", "U64"}, {"f2", "F16"}, {"f4", "F32"}, {"f8", "F64"}, {"c8", "C64"}};
   // The order of bytes stands first: '<', '>', '|' for none, '=' for the machine's; it may be left out.
   constexpr std::string_view kOrders = "<>|=";
   const bool has_order = !descr.empty() && kOrders.find(descr.front()) != kOrders.npos;
   const std::string_view type = std::string_view(descr).substr(has_order ? 1 : 0);
   const auto found = std::ranges::find(kTypes, type, &std::pair<std::string_view, std::string_view>::first);
-  if (found == std::end(kTypes)) bad_npy("elements of type \"" + descr + "\" are not read.");
-  if (descr.front() == '>' && descr.back() != '1') bad_npy("its elements \"" + descr + "\" are big-endian.");
+  if (found == std::end(kTypes))
+    bad_npy("elements of type \"" + descr + "\" are not read" +
+            (type.starts_with('V')
+                 ? ": NumPy writes bfloat16, float8 and the like as bytes without the type's name; save "
+                   "the array as safetensors."
+                 : "."));
   return std::string(found->second);
 }
 
@@ -139,6 +143,7 @@ TensorView take_array(std::span<const std::byte>& bytes, const std::string& name
   const auto header = parse_npy_header(std::string_view(reinterpret_cast<const char*>(bytes.data()) + begin, length));
   TensorView tensor{name, to_dtype(header.descr), header.shape, bytes.subspan(begin + length)};
   if (header.fortran_order && header.shape.size() > 1) tensor.layout = Layout::columns;
+  tensor.is_big_endian = header.descr.starts_with('>') && dtype_bits(tensor.dtype) > 8;
   const int64_t size = tensor_bytes(name, tensor.dtype, tensor.shape);
   const auto there = int64_t(tensor.bytes.size());
   if (size > there || (size < there && !looks_like_npy(tensor.bytes.subspan(size_t(size))))) {

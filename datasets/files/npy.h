@@ -1,6 +1,5 @@
 // Reader of .npy files (versions 1, 2 and 3): a header that is a Python dictionary, then the elements of an array; a
-// file may have several, one after the other, as repeated calls of numpy.save write them. Only little-endian numbers
-// are read; others are refused with the reason.
+// file may have several, one after the other, as repeated calls of numpy.save write them.
 #pragma once
 
 #include <span>
@@ -13,8 +12,7 @@ namespace ecmv::datasets {
 bool looks_like_npy(std::span<const std::byte> bytes);
 
 // Views into `bytes`, named "array", "array.1", ...; column-major arrays have the layout `columns`. Throws DatasetError
-// for a malformed header, more than 64 dimensions, big-endian, structured or object elements, and missing or surplus
-// bytes.
+// for a malformed header, more than 64 dimensions, structured or object elements, and missing or surplus bytes.
 std::vector<TensorView> parse_npy(std::span<const std::byte> bytes);
 
 }  // namespace ecmv::datasets

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "datasets/files/protobuf.h"
+#include "datasets/layers/onnx_nodes.h"
 #include "datasets/source.h"
 
 namespace ecmv::datasets {
@@ -29,10 +30,13 @@ namespace entry {
 enum : uint32_t { key = 1, value = 2 };
 }
 namespace node {
-enum : uint32_t { output = 2, attribute = 5 };
+enum : uint32_t { input = 1, output = 2, op_type = 4, attribute = 5 };
 }
 namespace attribute {
-enum : uint32_t { tensor = 5, graph = 6, tensors = 10, graphs = 11 };
+enum : uint32_t { name = 1, number = 3, tensor = 5, graph = 6, tensors = 10, graphs = 11 };
+}
+namespace sparse {
+enum : uint32_t { values = 1, dims = 3 };
 }
 namespace tensor {
 enum : uint32_t {
@@ -133,6 +137,22 @@ struct ExternalPlace {
   std::optional<uint64_t> length = {};
 };
 
+// Sizes come one a field, or all packed into one field.
+void take_dims(const ProtobufField& field, std::vector<int64_t>& shape, const std::string& who) {
+  const auto take = [&](uint64_t size) {
+    if (shape.size() == kMostOnnxDimensions)
+      bad_onnx(who + " has more than " + std::to_string(kMostOnnxDimensions) + " dimensions.");
+    shape.push_back(int64_t(size));
+  };
+  if (field.type == ProtobufField::varint) return take(field.value);
+  std::span<const std::byte> left = run_of(field, "the shape of " + who);
+  while (!left.empty()) {
+    const auto value = ProtobufReader::varint(left);
+    if (!value) bad_onnx("the shape of " + who + " is cut.");
+    take(*value);
+  }
+}
+
 class TensorReader {
  public:
   TensorReader(std::span<const std::byte> message, std::string name_if_none) {
@@ -147,28 +167,26 @@ class TensorReader {
   // `other_file(tensor, place)` gives the bytes of a tensor that is stored elsewhere.
   TensorView view(auto& other_file) {
     const OnnxType type = onnx_type(data_type_);
-    if (type.dtype.empty())
-      bad_onnx(who() + " has the type number " + std::to_string(data_type_) + ", which is unknown.");
-    view_.dtype = type.dtype;
+    view_.dtype = type.dtype.empty() ? "ONNX_TYPE_" + std::to_string(data_type_) : std::string(type.dtype);
     const int64_t elements = tensor_elements(view_.name, view_.shape);
     if (is_external_ && (raw_ || numbers_)) bad_onnx(who() + " is stored in another file, and here as well.");
     if (is_external_) raw_ = other_file(who(), place_);
-    if (dtype_bits(type.dtype) == 0) {  // known by name only
-      view_.bytes = raw_ ? *raw_ : std::span<const std::byte>{};
+    if (dtype_bits(view_.dtype) == 0) {  // known by name or number only
+      view_.bytes = raw_ ? *raw_ : numbers_ ? *numbers_ : std::span<const std::byte>{};
       return std::move(view_);
     }
     if (numbers_ && (raw_ || numbers_field_ != type.numbers))
       bad_onnx(who() + " of type " + view_.dtype + " has its numbers in a field of another type, or twice.");
     const bool plain = !numbers_ || type.numbers == tensor::float_data || type.numbers == tensor::double_data;
     view_.bytes = numbers_ ? *numbers_ : raw_ ? *raw_ : std::span<const std::byte>{};
-    // Elements of less than 8 bits fill the last byte up.
+    // Elements of less than 8 bits fill the last byte up. Those of 6 bits come by themselves in numbers.
     const int bits = dtype_bits(view_.dtype), of_byte = bits < 8 ? 8 / bits : 1;
-    if (bits == 6 || elements > INT64_MAX / 64)
+    if (elements > INT64_MAX / 64)
       expect(int64_t(view_.bytes.size()) == tensor_bytes(view_.name, view_.dtype, view_.shape), elements);
     else if (plain)
       expect(int64_t(view_.bytes.size()) == (elements * bits + 7) / 8, elements);
     else
-      check_varints((elements + of_byte - 1) / of_byte, elements);
+      check_varints(bits == 6 ? elements : (elements + of_byte - 1) / of_byte, elements);
     return std::move(view_);
   }
 
@@ -177,7 +195,7 @@ class TensorReader {
 
   void take(const ProtobufField& field) {
     switch (field.number) {
-      case tensor::dims: take_dims(field); break;
+      case tensor::dims: take_dims(field, view_.shape, who()); break;
       case tensor::data_type: data_type_ = field.value; break;
       case tensor::segment: bad_onnx(who() + " is stored in segments, which are not read.");
       case tensor::raw_data:
@@ -198,22 +216,6 @@ class TensorReader {
       case tensor::data_location: is_external_ = is_external_ || field.value == 1; break;
       default: break;
     }
-  }
-
-  // Sizes come one a field, or all packed into one field.
-  void take_dims(const ProtobufField& field) {
-    if (field.type == ProtobufField::varint) return take_dim(field.value);
-    std::span<const std::byte> left = run_of(field, "the shape of " + who());
-    while (!left.empty()) {
-      const auto value = ProtobufReader::varint(left);
-      if (!value) bad_onnx("the shape of " + who() + " is cut.");
-      take_dim(*value);
-    }
-  }
-  void take_dim(uint64_t value) {
-    if (view_.shape.size() == kMostOnnxDimensions)
-      bad_onnx(who() + " has more than " + std::to_string(kMostOnnxDimensions) + " dimensions.");
-    view_.shape.push_back(int64_t(value));
   }
 
   void take_place(std::span<const std::byte> message) {
@@ -302,6 +304,7 @@ class GraphReader {
  public:
   explicit GraphReader(ExternalFiles& other_files) : other_files_(other_files) {}
   std::vector<TensorView> tensors;
+  std::vector<OnnxNode> nodes;  // that say something of them
 
   void read_function(std::span<const std::byte> message) {
     for_each_field(message, "a function", [&](const ProtobufField& field) {
@@ -318,7 +321,7 @@ class GraphReader {
       else if (field.number == graph::node)
         read_node(run_of(field, "a node"), depth);
       else if (field.number == graph::sparse_initializer)
-        bad_onnx("it has sparse initialisers, which are not read.");
+        add_sparse(run_of(field, "a sparse initialiser"));
     });
   }
 
@@ -328,13 +331,43 @@ class GraphReader {
     tensors.push_back(TensorReader(message, name_if_none).view(other_files_));
   }
 
+  // Named, and sized by all that is stored: values and their places.
+  void add_sparse(std::span<const std::byte> message) {
+    TensorView whole{"", "SPARSE", {}, message};
+    for_each_field(message, "a sparse initialiser", [&](const ProtobufField& field) {
+      if (field.number == sparse::values)
+        whole.name = TensorReader(run_of(field, "values"), "").view(other_files_).name;
+      else if (field.number == sparse::dims)
+        take_dims(field, whole.shape, "a sparse initialiser");
+    });
+    tensor_elements(whole.name, whole.shape);
+    tensors.push_back(std::move(whole));
+  }
+
   // A constant has the name of its output.
   void read_node(std::span<const std::byte> message, int depth) {
     std::string output;
+    OnnxNode node;
     for_each_field(message, "a node", [&](const ProtobufField& field) {
       if (field.number == node::output && output.empty()) output = text_of(field);
+      if (field.number == node::op_type) node.op = text_of(field);
       if (field.number == node::attribute) read_attribute(run_of(field, "an attribute"), output, depth);
     });
+    if (!tells_of_weights(node.op)) return;
+    for_each_field(message, "a node", [&](const ProtobufField& field) {
+      if (field.number == node::input) node.inputs.push_back(text_of(field));
+      if (field.number == node::attribute) read_number(run_of(field, "an attribute"), node);
+    });
+    nodes.push_back(std::move(node));
+  }
+  static void read_number(std::span<const std::byte> message, OnnxNode& node) {
+    std::string name;
+    std::optional<uint64_t> number;
+    for_each_field(message, "an attribute", [&](const ProtobufField& part) {
+      if (part.number == attribute::name) name = text_of(part);
+      if (part.number == attribute::number && part.type == ProtobufField::varint) number = part.value;
+    });
+    if (number) node.numbers[name] = int64_t(*number);
   }
   void read_attribute(std::span<const std::byte> message, const std::string& output, int depth) {
     for_each_field(message, "an attribute", [&](const ProtobufField& part) {
@@ -369,6 +402,7 @@ std::vector<TensorView> parse_onnx(std::span<const std::byte> bytes, const std::
     if (field.number == model::graph) reader.read_graph(run_of(field, "the graph"), 0);
     if (field.number == model::functions) reader.read_function(run_of(field, "a function"));
   });
+  apply_onnx_nodes(reader.nodes, reader.tensors);
   return std::move(reader.tensors);
 }
 

@@ -1,5 +1,6 @@
 // Reader and writer of the safetensors container. nlohmann's parser reports JSON event by event: a tree of a large
-// header would take ten times its bytes, and would silently accept duplicate keys, which are refused here.
+// header would take ten times its bytes, and would not show doubled keys. As in the reference implementation the last
+// tensor of a name counts, and the last text of a key of the metadata; doubled fields are refused.
 #include "datasets/files/safetensors.h"
 
 #include <algorithm>
@@ -33,8 +34,11 @@ uint64_t header_length(std::span<const std::byte> bytes) {
   return length;
 }
 
-// The deepest nesting of objects and lists. Functions that recurse into them are never reached beyond it.
-constexpr int kDeepest = 100;
+// The deepest nesting of objects and lists, as in the reference implementation. Functions that recurse into them are
+// never reached beyond it.
+constexpr int kDeepest = 127;
+
+constexpr std::string_view kJsonSpace = " \t\r\n";
 
 void expect_shallow(std::string_view text) {
   int depth = 0;
@@ -92,7 +96,6 @@ class HeaderReader final : public nlohmann::json_sax<json> {
     field_ = kNone;
     for (int i = 0; i < 3; ++i)
       if ((fields_ >> i & 1) == 0) bad_safetensors(who() + " has no " + kFields[i] + ".");
-    check_entry(entries.back());
     return true;
   }
   bool key(string_t& key) override {
@@ -104,11 +107,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
       if (key == kMetadataKey && std::exchange(has_metadata_, true)) twice(key);
       return true;
     }
-    if (in_metadata_) {
-      if (metadata.contains(key)) twice(key);
-      return true;
-    }
-    if (depth_ > 2) return true;  // inside of a field that is ignored
+    if (in_metadata_ || depth_ > 2) return true;  // the latter inside of a field that is ignored
     field_ = static_cast<int>(std::find(std::begin(kFields), std::end(kFields), key) - std::begin(kFields));
     if (field_ == kIgnored) return true;
     if ((fields_ >> field_ & 1) != 0) twice(key);
@@ -204,6 +203,14 @@ std::vector<uint32_t> sorted_by_name(const std::vector<TensorView>& tensors) {
   return order;
 }
 
+// Keeps the last of several tensors with one name.
+void keep_last(std::vector<Entry>& entries) {
+  std::ranges::reverse(entries);
+  std::ranges::stable_sort(entries, {}, [](const Entry& entry) -> const std::string& { return entry.tensor.name; });
+  const auto doubled = std::ranges::unique(entries, {}, [](const Entry& entry) { return entry.tensor.name; });
+  entries.erase(doubled.begin(), doubled.end());
+}
+
 // Spaces JSON as Python does, like the common writers.
 std::string entry_text(const TensorView& tensor, int64_t begin, int64_t end) {
   return json(tensor.name).dump() + ": {\"dtype\": " + json(tensor.dtype).dump() +
@@ -219,8 +226,10 @@ const TensorView* Safetensors::find(std::string_view name) const {
 }
 
 bool looks_like_safetensors(std::span<const std::byte> bytes) {
-  return bytes.size() > kLengthBytes && bytes[kLengthBytes] == std::byte{'{'} &&
-         header_length(bytes) <= bytes.size() - kLengthBytes;
+  if (bytes.size() <= kLengthBytes || header_length(bytes) > bytes.size() - kLengthBytes) return false;
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, header_length(bytes));
+  const size_t first = text.find_first_not_of(kJsonSpace);
+  return first != text.npos && text[first] == '{';
 }
 
 Safetensors parse_safetensors(std::span<const std::byte> bytes) {
@@ -236,7 +245,8 @@ Safetensors parse_safetensors(std::span<const std::byte> bytes) {
                     std::to_string(bytes.size() - kLengthBytes) + " follow its length.");
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
-  if (text.empty() || text.front() != '{') bad_safetensors("the header does not begin with '{'.");
+  const size_t first = text.find_first_not_of(kJsonSpace);
+  if (first == text.npos || text[first] != '{') bad_safetensors("the header does not begin with '{'.");
   expect_no_zero_bytes(text, bad_safetensors);
   expect_shallow(text);
   HeaderReader header;
@@ -246,15 +256,12 @@ Safetensors parse_safetensors(std::span<const std::byte> bytes) {
   Safetensors result;
   result.metadata = std::move(header.metadata);
   std::vector<Entry>& entries = header.entries;
+  keep_last(entries);
+  std::ranges::for_each(entries, check_entry);
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return std::tie(a.begin, a.end, a.tensor.name) < std::tie(b.begin, b.end, b.tensor.name);
   });
   int64_t covered = 0;
-  std::vector<std::string_view> names;
-  for (const Entry& entry : entries) names.push_back(entry.tensor.name);
-  std::sort(names.begin(), names.end());
-  if (const auto again = std::adjacent_find(names.begin(), names.end()); again != names.end())
-    bad_safetensors("the key " + json(*again).dump() + " appears twice in one object of the header.");
   for (Entry& entry : entries) {
     const auto who = [&] { return "the tensor " + json(entry.tensor.name).dump(); };
     if (entry.end > int64_t(data.size())) {

@@ -21,11 +21,12 @@ struct Safetensors {
   const TensorView* find(std::string_view name) const;  // nullptr: no such tensor
 };
 
-// True if the bytes begin like such a container: a length that fits and '{'. The rest may still be wrong.
+// True if the bytes begin like such a container: a length that fits and '{', maybe after spaces. The rest may still be
+// wrong.
 bool looks_like_safetensors(std::span<const std::byte> bytes);
 
 // Views into `bytes`, which must outlive them. Throws DatasetError for: truncation, a header over 100 MB or of more
-// than 200000 tensors, bad JSON or UTF-8, duplicate keys, unknown or missing fields, unknown dtypes, sizes that
+// than 200000 tensors, bad JSON or UTF-8, doubled or missing fields, sizes that
 // overflow or do not match the offsets, offsets out of bounds, overlaps, holes, bytes after the last tensor, metadata
 // that is not text.
 Safetensors parse_safetensors(std::span<const std::byte> bytes);

@@ -104,6 +104,23 @@ bool ties_embeddings(std::string_view text) {
   return true;  // where nothing is said
 }
 
+QuantisedGroups quantised_groups(std::string_view text) {
+  const nlohmann::json config = config_tree(text);
+  QuantisedGroups groups;
+  const auto add = [&](const std::string& layer, const nlohmann::json& of) {
+    if (!of.is_object()) return;
+    if (const auto size = of.find("group_size"); size != of.end() && size->is_number_unsigned())
+      groups.emplace(layer, size->get<int64_t>());
+  };
+  for (const char* key : {"quantization", "quantization_config"}) {
+    const auto found = config.find(key);
+    if (found == config.end() || !found->is_object()) continue;
+    add("", *found);
+    for (const auto& [layer, of] : found->items()) add(layer, of);
+  }
+  return groups;
+}
+
 std::vector<LinearLayer> linear_layers(const ModelShape& model, int64_t blocks) {
   const int64_t query = model.heads * model.head_dim, value = model.kv_heads * model.head_dim;
   const std::pair<const char*, Shape> of_a_block[] = {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,5 +42,12 @@ ModelShape parse_model_config(std::string_view text);
 // Whether a config.json lets the embedding's matrix serve as a missing lm_head: yes, unless it says otherwise, first
 // for the language model by itself. Throws DatasetError for bad JSON.
 bool ties_embeddings(std::string_view text);
+
+// Columns that share a scale, as the "quantization" of a config.json has them: of a layer by its name without
+// ".weight", and "" for all others.
+using QuantisedGroups = std::map<std::string, int64_t>;
+
+// Nothing where it says none. Throws DatasetError for bad JSON.
+QuantisedGroups quantised_groups(std::string_view text);
 
 }  // namespace ecmv::datasets

@@ -15,10 +15,12 @@ namespace ecmv::datasets {
 namespace {
 
 constexpr std::string_view kScaleWords[] = {
-    "scale", "scales",      "scale_inv",        "scales_and_zeros", "zero",
-    "zeros", "qzeros",      "zero_point",       "zero_points",      "g_idx",
-    "scb",   "absmax",      "nested_absmax",    "quant_map",        "weight_format",
-    "amax",  "quant_state", "nested_quant_map", "weight_shape"};
+    "scale",       "scales",       "scale_inv",        "scales_and_zeros", "zero",
+    "zeros",       "qzeros",       "zero_point",       "zero_points",      "g_idx",
+    "scb",         "absmax",       "nested_absmax",    "quant_map",        "weight_format",
+    "amax",        "quant_state",  "nested_quant_map", "weight_shape",     "suh",
+    "svh",         "q_scale_max",  "q_groups",         "codebooks",        "q_invperm",
+    "q_group_map", "scale_weight", "scale_input"};
 // Longer ones first, since they are cut off.
 constexpr std::string_view kScaleEndings[] = {"_global_scale", "_scale_inv",   "_scale_2",    "_scales",
                                               "_scale",        "_zero_points", "_zero_point", "_zeros",
@@ -39,20 +41,23 @@ int64_t count_of(const TensorView& tensor) { return tensor_elements(tensor.name,
 
 class Joiner {
  public:
-  explicit Joiner(std::vector<TensorView>& tensors) : tensors_(tensors) {
+  Joiner(std::vector<TensorView>& tensors, const std::function<QuantisedGroups()>& groups)
+      : tensors_(tensors), ask_groups_(groups) {
     for (TensorView& tensor : tensors) by_name_.emplace(tensor.name, &tensor);
   }
 
-  void join() {
+  std::vector<std::string> join() {
     std::map<TensorView*, std::vector<TensorView*>> parts_of;
     for (TensorView& tensor : tensors_)
-      if (TensorView* const base = base_of(tensor); base != nullptr) parts_of[base].push_back(&tensor);
+      if (TensorView* const base = tensor.is_beside ? nullptr : base_of(tensor); base != nullptr)
+        parts_of[base].push_back(&tensor);
     for (auto& [base, parts] : parts_of) {
       for (TensorView* part : parts) part->is_beside = true;
       rewrite(*base, parts);
       for (const TensorView* part : parts)
         if (part->bytes.data() != base->scales.data() || base->scales.empty()) base->beside.push_back(part->bytes);
     }
+    return remarks_;
   }
 
  private:
@@ -68,7 +73,9 @@ class Joiner {
     if (const auto [outer, inner] = last_part(path); inner == "quant_state") path = outer, word = inner;
     const bool is_mlx = word == "biases" && find(path + ".scales") != nullptr;
     if (!is_mlx && !is_scale_word(word)) return nullptr;
-    std::vector<std::string> names = {path, path + ".weight", path + ".qweight", path + ".weight_packed"};
+    std::vector<std::string> names = {path};
+    for (const char* codes : {"weight", "qweight", "weight_packed", "W_q", "_data", "q_weight", "trellis", "codes"})
+      names.push_back(path + "." + codes);
     for (const std::string_view ending : kScaleEndings) {
       if (!word.ends_with(ending)) continue;
       const std::string stem = (path.empty() ? "" : path + ".") + word.substr(0, word.size() - ending.size());
@@ -90,14 +97,32 @@ class Joiner {
     return found == parts.end() ? nullptr : *found;
   }
 
-  static void rewrite(TensorView& base, const Parts& parts) {
+  void rewrite(TensorView& base, const Parts& parts) {
     if (base.layout != Layout::rows || base.bytes.empty()) return;
+    if (name_coded(base, parts)) return;
+    if (base.dtype == "U32") return rewrite_mlx(base, parts);
     if (base.dtype == "U8" || base.dtype == "F4") return rewrite_fp4(base, parts);
     if (base.dtype != "I32" || base.shape.size() != 2) return;
     if (base.name.ends_with("qweight"))
       rewrite_words(base, parts);
     else if (const TensorView* shape = part_of(parts, {"weight_shape"}); shape != nullptr && shape->dtype == "I64")
       rewrite_compressed(base, *shape);
+  }
+
+  // Codes whose numbers of bits vary or that name entries of code books: known by name, sized, and no elements.
+  static bool name_coded(TensorView& base, const Parts& parts) {
+    struct Coded {
+      std::string_view codes, beside;
+      const char* dtype;
+    };
+    constexpr Coded kCoded[] = {
+        {".q_weight", ".q_groups", "EXL2"}, {".trellis", ".suh", "EXL3"}, {".codes", ".codebooks", "AQLM"}};
+    for (const Coded& one : kCoded)
+      if (base.name.ends_with(one.codes) && part_of(parts, {one.beside}) != nullptr) {
+        base.dtype = one.dtype;
+        return true;
+      }
+    return false;
   }
 
   // Codes of e2m1 with a power of two for each 32 of a row, or an e4m3 for each 16; and bitsandbytes' codes.
@@ -175,7 +200,63 @@ class Joiner {
     base.shape = {sizes[0], sizes[1]};
   }
 
+  // MLX: words along the inputs, with scales and biases for each group of them; or floats with scales of a byte. Words
+  // and groups give only the product of a code's bits and a group's columns.
+  void rewrite_mlx(TensorView& base, const Parts& parts) {
+    TensorView* const scales = part_of(parts, {".scales"});
+    const TensorView* const biases = part_of(parts, {".biases"});
+    if (scales == nullptr || scales->shape.size() != base.shape.size() || scales->bytes.empty() ||
+        !std::equal(base.shape.begin(), base.shape.end() - 1, scales->shape.begin()))
+      return;
+    const int64_t word_bits = base.shape.back() * 32, groups = scales->shape.back(), of_group = word_bits / groups;
+    if (word_bits % groups != 0) return;
+    std::vector<int64_t> shape = base.shape;
+    if (scales->dtype == "U8") {
+      struct Floats {
+        int64_t bits, cols;
+        const char *dtype, *scales;
+      };
+      constexpr Floats kFloats[] = {{4, 32, "F4", "F8_E8M0"}, {4, 16, "F4", "F8_E4M3"}, {8, 32, "F8_E4M3", "F8_E8M0"}};
+      const auto* const known =
+          std::ranges::find_if(kFloats, [&](const Floats& one) { return one.bits * one.cols == of_group; });
+      if (known == std::end(kFloats)) return;
+      base.dtype = known->dtype;
+      base.shape.back() = word_bits / known->bits;
+      scales->dtype = known->scales;
+      if (base.dtype == "F4" && known->cols == 32) base.scales = scales->bytes;
+      return;
+    }
+    if (biases == nullptr || biases->shape != scales->shape) return;
+    const int64_t bits = mlx_bits(base.name, of_group);
+    if (bits == 0 || word_bits % bits != 0) return;
+    base.dtype = bits == 8 ? "U8" : "UINT" + std::to_string(bits);
+    base.shape.back() = word_bits / bits;
+  }
+
+  // 0: none that MLX has.
+  int64_t mlx_bits(const std::string& name, int64_t of_group) {
+    if (!groups_) groups_ = ask_groups_();
+    const auto bits_for = [&](int64_t cols) {
+      constexpr int64_t kBits[] = {2, 3, 4, 5, 6, 8};
+      const bool known = cols > 0 && of_group % cols == 0 && std::ranges::count(kBits, of_group / cols) > 0;
+      return known ? of_group / cols : 0;
+    };
+    for (const std::string& layer : {last_part(name).first, std::string()})
+      if (const auto said = groups_->find(layer); said != groups_->end()) return bits_for(said->second);
+    int64_t found = 0, fitting = 0;
+    for (const int64_t cols : {64, 32, 128})  // MLX's default first
+      if (const int64_t bits = bits_for(cols); bits > 0 && ++fitting == 1) found = bits;
+    if (fitting > 1 && remarks_.empty())
+      remarks_.emplace_back(
+          "The bits of MLX's codes are those of groups of 64 columns, where these fit, since no "
+          "config.json says how many columns a scale is for.");
+    return found;
+  }
+
   std::vector<TensorView>& tensors_;
+  const std::function<QuantisedGroups()>& ask_groups_;
+  std::optional<QuantisedGroups> groups_;
+  std::vector<std::string> remarks_;
   std::unordered_map<std::string, TensorView*> by_name_;
 };
 
@@ -188,6 +269,9 @@ bool is_scale_word(std::string_view last_part) {
                              [&](std::string_view ending) { return word.ends_with(ending) && ending != "_shape"; });
 }
 
-void find_quantised_weights(std::vector<TensorView>& tensors) { Joiner(tensors).join(); }
+std::vector<std::string> find_quantised_weights(std::vector<TensorView>& tensors,
+                                                const std::function<QuantisedGroups()>& groups) {
+  return Joiner(tensors, groups).join();
+}
 
 }  // namespace ecmv::datasets

@@ -49,14 +49,22 @@ int awq_code(const TensorView& tensor, int64_t o, int64_t i) {
   return int(word_at(tensor, i * (tensor.shape[0] / 8) + o / 8) >> (4 * kPlaces[o % 8]) & 15);
 }
 
+// Codes of 3, 5 and 6 bits cross bytes.
+int low_first_code(std::span<const std::byte> bytes, int bits, int64_t at) {
+  const auto first = size_t(at * bits / 8);
+  const int shift = int(at * bits % 8), low = int(bytes[first]) >> shift;
+  const int code = shift + bits > 8 ? low | int(bytes[first + 1]) << (8 - shift) : low;
+  return code & ((1 << bits) - 1);
+}
+
 void unpack_codes(const TensorView& tensor, const PackedType& type, std::vector<std::byte>& room, bool codes) {
   using Order = PackedType::Order;
   const int mask = (1 << type.bits) - 1, of_byte = 8 / type.bits;
   const auto code_at = [&](int64_t at) {
     if (type.order == Order::gptq) return gptq_code(tensor, type.bits, at / tensor.shape[1], at % tensor.shape[1]);
     if (type.order == Order::awq) return awq_code(tensor, at / tensor.shape[1], at % tensor.shape[1]);
-    const int place = type.order == Order::high_first ? of_byte - 1 - int(at % of_byte) : int(at % of_byte);
-    return int(tensor.bytes[size_t(at / of_byte)]) >> (place * type.bits) & mask;
+    if (type.order == Order::low_first) return low_first_code(tensor.bytes, type.bits, at);
+    return int(tensor.bytes[size_t(at / of_byte)]) >> ((of_byte - 1 - at % of_byte) * type.bits) & mask;
   };
   for (size_t at = 0; at < room.size(); ++at) {
     const int code = code_at(int64_t(at));
@@ -181,8 +189,9 @@ std::string_view unpacked_dtype(std::string_view dtype) {
 TensorView unpack(const TensorView& tensor, std::vector<std::byte>& room, bool codes) {
   const BlockFormat* const format = find_block_format(tensor.dtype);
   const PackedType* const packed = find_packed_type(tensor.dtype);
-  const bool is_plain = format == nullptr ? packed == nullptr && tensor.layout == Layout::rows : format->bits == 0;
-  if (tensor.bytes.empty() || is_plain) return tensor;
+  const bool is_plain = format == nullptr ? packed == nullptr && tensor.layout == Layout::rows && !tensor.is_big_endian
+                                          : format->bits == 0;
+  if (tensor.bytes.empty() || is_plain || tensor.dtype.starts_with("F6_")) return tensor;
   TensorView view{tensor.name, std::string(unpacked_dtype(tensor.dtype)), tensor.shape, {}};
   room.resize(size_t(tensor_bytes(view.name, view.dtype, view.shape)));
   const size_t width = size_t(dtype_bits(view.dtype)) / 8;
@@ -200,8 +209,14 @@ TensorView unpack(const TensorView& tensor, std::vector<std::byte>& room, bool c
     unpack_codes(dense, *packed, room, codes);
   } else if (tensor.layout == Layout::columns) {
     unpack_columns(tensor, width, room);
-  } else {
+  } else if (tensor.layout == Layout::varints) {
     unpack_varints(tensor, width, room);
+  } else {
+    std::ranges::copy(tensor.bytes, room.begin());
+  }
+  if (tensor.is_big_endian) {
+    const auto number = std::ptrdiff_t(view.dtype == "C64" ? width / 2 : width);
+    for (auto at = room.begin(); at != room.end(); at += number) std::reverse(at, at + number);
   }
   view.bytes = room;
   return view;

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "datasets/files/file_bytes.h"
+#include "datasets/files/model_folder.h"
 #include "datasets/files/weight_files.h"
 #include "datasets/layers/joined_layers.h"
 #include "datasets/layers/model_shape.h"
@@ -96,7 +97,8 @@ std::optional<ModelShape> shape_of(const std::string& model) {
     throw DatasetError("The model \"" + model + "\" is neither a file or folder nor one of " + names + ".");
   }
   if (fs::is_directory(config, error)) {
-    if (fs::exists(config / "model.safetensors", error) || fs::exists(config / "model.safetensors.index.json", error))
+    if (fs::exists(config / "model.safetensors", error) || fs::exists(config / "model.safetensors.index.json", error) ||
+        !counted_parts(config).empty())
       return std::nullopt;
     expect_no_weights(config);
     config /= "config.json";

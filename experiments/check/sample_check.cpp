@@ -26,6 +26,7 @@ void SampleCheck::before_sample() {
   ++samples_;
   if (!one_pass_) set_inputs(*admitted_.pass, kernel.op(), reference_now(), kernel.batch);
   admitted_.pass->poison_outputs(samples_ % 2);
+  admitted_.device->reset_persisting_lines();
 }
 
 Reference SampleCheck::reference_now() {

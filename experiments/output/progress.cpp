@@ -92,6 +92,12 @@ void Progress::note(const std::string& sentence) {
   for (const std::string& part : wrapped(sentence, kLineColumns)) line(part);
 }
 
+void Progress::sampled(size_t samples, size_t of, double seconds) {
+  if (samples == 0 || samples >= of || Clock::now() - written_ < pause_) return;
+  const double left_s = seconds * static_cast<double>(of - samples) / static_cast<double>(samples);
+  line("  " + fmt::format("{} of {} samples of the batch, {} left", samples, of, duration_text(left_s)));
+}
+
 void Progress::together(size_t cases) {
   left_.tried(cases, since_last());
   together_ = cases;
@@ -134,6 +140,7 @@ std::string Progress::counted() const {
 }
 
 void Progress::line(const std::string& text) {
+  written_ = Clock::now();
   if (out_ == nullptr) return;
   *out_ << text << "\n";
   out_->flush();

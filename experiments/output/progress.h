@@ -35,14 +35,17 @@ std::string duration_text(double seconds);
 class Progress {
  public:
   // A null `out` prints nothing. Without `every_case` only failures get lines, and phases at most one in two seconds.
-  Progress(std::ostream* out, size_t cases, bool every_case)
-      : out_(out), total_(cases), every_case_(every_case), left_(cases) {}
+  // Samples of a batch get a line at most every `pause`.
+  Progress(std::ostream* out, size_t cases, bool every_case, std::chrono::milliseconds pause = std::chrono::seconds(10))
+      : out_(out), total_(cases), every_case_(every_case), pause_(pause), left_(cases) {}
 
   void skip(size_t cases);          // done by an earlier run
   void data(const DataSpec& data);  // comes next
   void phase(const std::string& what);
   void aside(const std::string& what);  // in the middle of a phase
   void note(const std::string& sentence);
+  // So many of a batch's samples took these seconds.
+  void sampled(size_t samples, size_t of, double seconds);
   // These cases took the time since the last one ended and will be done in a moment: they were measured together.
   void together(size_t cases);
   void over(const Case& one, const reports::CaseRecord& record);
@@ -56,10 +59,12 @@ class Progress {
   std::ostream* out_;
   size_t total_, over_ = 0, together_ = 0;
   bool every_case_;
+  std::chrono::milliseconds pause_;
   TimeLeft left_;
   std::string phase_;
   Clock::time_point last_ = Clock::now();
   std::optional<Clock::time_point> told_;
+  Clock::time_point written_ = Clock::now();
 };
 
 }  // namespace ecmv::experiments

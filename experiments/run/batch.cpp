@@ -2,6 +2,7 @@
 #include "experiments/run/batch.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <utility>
 
@@ -94,8 +95,13 @@ void Batch::measure() {
   recorder_.progress.phase(fmt::format("measuring a batch of {} case{}, about {}", cases.size(),
                                        cases.size() == 1 ? "" : "s", duration_text(about_s)));
   const backends::cpu::HostLoad load = load_of_all_ranks();
+  const auto start = std::chrono::steady_clock::now();
+  const auto sampled = [&](size_t samples, size_t of) {
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    recorder_.progress.sampled(samples, of, taken.count());
+  };
   const Outcome together =
-      guarded([&] { measure_interleaved(timed, experiment_.measure, options_.interrupted, options_.cores); });
+      guarded([&] { measure_interleaved(timed, experiment_.measure, options_.interrupted, options_.cores, sampled); });
   const backends::cpu::Disturbance disturbance = backends::cpu::between(load, load_of_all_ranks());
   States after = device_states(cases);
   recorder_.progress.together(cases.size());

@@ -141,9 +141,11 @@ std::vector<std::string> initialise_timing(const std::vector<std::string>& flags
 }
 
 void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec,
-                         const std::function<bool()>& interrupted, backends::cpu::CoreWatch* cores) {
+                         const std::function<bool()>& interrupted, backends::cpu::CoreWatch* cores,
+                         const std::function<void(size_t samples, size_t of)>& sampled) {
   benchmark::ClearRegisteredBenchmarks();
   CoreReadings readings(cores);
+  size_t samples = 0, most_samples = 0;
   for (size_t i = 0; i < passes.size(); ++i) {
     TimedPass& timed = passes[i];
     const std::string id = "pass" + std::to_string(i);  // case names have '/' and ':', at which Google Benchmark splits
@@ -152,9 +154,11 @@ void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec
     const double sample_s = estimate * static_cast<double>(timed.passes_per_sample + warm_up_of(timed, spec));
     timed.repetitions =
         static_cast<int>(std::clamp(spec.max_seconds / sample_s, 1.0, static_cast<double>(spec.repetitions)));
+    most_samples += static_cast<size_t>(timed.repetitions);
     benchmark::RegisterBenchmark(id.c_str(),
-                                 [&timed, &spec, &interrupted, &readings](benchmark::State& state) {
+                                 [&](benchmark::State& state) {
                                    take_sample(timed, spec, interrupted(), readings, state);
+                                   sampled(++samples, most_samples);
                                  })
         ->UseManualTime()
         ->Iterations(timed.passes_per_sample)

@@ -51,9 +51,11 @@ struct TimedPass {
 
 // Measures all passes together. An exception becomes the outcome of its pass, and the others are still measured. Once
 // `interrupted` is true it returns with the samples so far. `cores`, which may be null, are read before the first
-// sample, between samples about twice a second, and after the last one.
+// sample, between samples about twice a second, and after the last one. `sampled` hears after each sample of any pass
+// how many there were, and how many there will be at most.
 void measure_interleaved(std::vector<TimedPass>& passes, const MeasureSpec& spec,
-                         const std::function<bool()>& interrupted, backends::cpu::CoreWatch* cores);
+                         const std::function<bool()>& interrupted, backends::cpu::CoreWatch* cores,
+                         const std::function<void(size_t samples, size_t of)>& sampled);
 
 // Whether the 95 % interval of the samples' median is narrower than this part of it. Fewer than 8 samples have none.
 bool is_settled(std::vector<double> samples_s, double until_noise);

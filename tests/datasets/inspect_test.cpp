@@ -226,7 +226,7 @@ TEST_CASE("files are inspected by content, and others are refused") {
   const TemporaryFile text(to_bytes("just a text, and a long one at that"));
   REQUIRE_DATASET_ERROR(inspect_file(text.path()), "neither safetensors nor npy");
   const TemporaryFile empty(std::vector<std::byte>{});
-  REQUIRE_DATASET_ERROR(inspect_file(empty.path()), "neither safetensors nor npy");
+  REQUIRE_DATASET_ERROR(inspect_file(empty.path()), "is empty");
 }
 
 TEST_CASE("the figures of a MatVANS bin are those computed independently from its bytes") {

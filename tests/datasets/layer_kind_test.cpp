@@ -19,6 +19,13 @@ TEST_CASE("layers are known by the names of Hugging Face, GGUF, BERT and other m
       {"model.layers.0.mlp.experts.3.down_proj.weight", LayerKind::down},
       {"model.layers.0.mlp.gate.weight", LayerKind::other},  // the router of experts
       {"model.layers.0.self_attn.qkv_proj.weight", LayerKind::qkv},
+      {"model.layers.0.self_attn.q_a_proj.weight", LayerKind::q},  // of latent attention
+      {"model.layers.0.self_attn.q_b_proj.weight", LayerKind::q},
+      {"model.layers.0.self_attn.kv_a_proj_with_mqa.weight", LayerKind::k},
+      {"model.layers.0.self_attn.kv_b_proj.weight", LayerKind::v},
+      {"model.layers.0.self_attn.kv_a_layernorm.weight", LayerKind::norm},
+      {"blk.0.attn_kv_a_mqa.weight", LayerKind::k},
+      {"model.layers.0.mlp.up_proj.scale_weight", LayerKind::scale},
       {"model.layers.0.mlp.gate_up_proj.weight", LayerKind::gate_up},
       {"model.layers.0.input_layernorm.weight", LayerKind::norm},
       {"model.embed_tokens.weight", LayerKind::embedding},

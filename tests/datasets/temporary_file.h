@@ -25,10 +25,10 @@ inline std::vector<std::byte> to_bytes(std::string_view text) {
 
 class TemporaryFile {
  public:
-  explicit TemporaryFile(std::span<const std::byte> content) {
+  explicit TemporaryFile(std::span<const std::byte> content, const std::string& extension = "") {
     static int count = 0;
     path_ = (std::filesystem::temp_directory_path() /
-             ("ecmv_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++)))
+             ("ecmv_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++) + extension))
                 .string();
     std::ofstream file(path_, std::ios::binary);
     file.write(reinterpret_cast<const char*>(content.data()), std::streamsize(content.size()));

@@ -114,6 +114,10 @@ class GpuDevice final : public Device {
     return copy;
   }
   std::unique_ptr<Executor> executor(bool graph) override { return make_executor(info_, index_, graph); }
+  void reset_persisting_lines() override {
+    select();
+    gpu::reset_persisting_lines();
+  }
   DeviceState state() override { return read_state(index_); }
   double joules() override { return read_joules(index_); }
   std::unique_ptr<Ranks> join(const RanksRequest& request) override {

@@ -57,7 +57,7 @@ TEST_CASE("an unreadable npy file is refused with the reason") {
   REQUIRE_DATASET_ERROR(parse_npy(to_bytes("\x93NUMPY\x04")).front(), "version 4");
   REQUIRE_DATASET_ERROR(parse_npy(to_bytes("\x93NUMPY\x01")).front(), "inside its header");
   const std::string shape = "'fortran_order': False, 'shape': (2, 2)}";
-  REQUIRE_DATASET_ERROR(parse("{'descr': '>f4', " + shape, 16), "big-endian");
+  REQUIRE_DATASET_ERROR(parse("{'descr': '<V2', " + shape, 16), "NumPy writes bfloat16, float8 and the like as bytes");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|O', " + shape, 16), "\"|O\" are not read");
   REQUIRE_DATASET_ERROR(parse("{'descr': '', " + shape, 16), "not read");
   REQUIRE_DATASET_ERROR(parse("{'descr': '|f3', " + shape, 16), "not read");
@@ -158,4 +158,27 @@ TEST_CASE(
   CHECK(arrays[2].bytes.size() == 12);
   REQUIRE_DATASET_ERROR(parse_npy(to_bytes(plain + "garbage")), "takes 8 bytes, but 15 follow");
   REQUIRE_DATASET_ERROR(parse_npy(to_bytes(plain + "\x93NUMPY")), "version 0");
+}
+
+TEST_CASE("big-endian numbers are read as NumPy reads them, in both orders") {
+  const auto bytes_of = [](const std::string& descr, const char* order, size_t bytes) {
+    const auto file = npy("{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': (2, 2)}", bytes);
+    std::vector<std::byte> room;
+    std::vector<int> out;
+    for (const std::byte byte : unpack(parse_npy(file).front(), room).bytes) out.push_back(int(byte));
+    return out;
+  };
+  CHECK(bytes_of(">i2", "False", 8) == std::vector<int>{1, 0, 3, 2, 5, 4, 7, 6});
+  CHECK(bytes_of(">i2", "True", 8) == std::vector<int>{1, 0, 5, 4, 3, 2, 7, 6});
+  CHECK(bytes_of(">f4", "False", 16) == std::vector<int>{3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12});
+  CHECK(bytes_of(">i1", "False", 4) == std::vector<int>{0, 1, 2, 3});
+  const std::vector<int> complex = bytes_of(">c8", "False", 32);
+  CHECK(std::vector<int>(complex.begin(), complex.begin() + 8) == std::vector<int>{3, 2, 1, 0, 7, 6, 5, 4});
+
+  const TemporaryFile file(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1, 3), }", 12));
+  SourceRequest request;
+  request.texts["file"] = file.path();
+  const Dataset dataset = load("npy", request);
+  CHECK(dataset.layers[0].type == ElementType::f32);
+  CHECK(int(dataset.layers[0].elements[0]) == 3);
 }

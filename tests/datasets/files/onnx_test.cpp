@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "datasets/files/protobuf.h"
+#include "datasets/files/weight_files.h"
 #include "datasets/inspect.h"
 #include "datasets/layers/unpack.h"
 #include "tests/datasets/temporary_file.h"
@@ -113,7 +114,6 @@ TEST_CASE("an unreadable ONNX file is refused with the reason") {
   refused(onnx_tensor("w", {1}, kInt8, proto_bytes(kInt64Data, packed({1}))), "a field of another type");
   refused(onnx_tensor("w", {1}, kInt8, proto_bytes(kInt32Data, "a") + proto_bytes(kRawData, "a")), "or twice");
   refused(onnx_tensor("w", {1}, kInt8, proto_bytes(kRawData, "a") + proto_bytes(kRawData, "a")), "raw_data twice");
-  refused(onnx_tensor("w", {1}, 99, proto_bytes(kRawData, "a")), "the type number 99, which is unknown");
   refused(onnx_tensor("w", {-1}, kInt8, proto_bytes(kRawData, "a")), "negative size");
   refused(onnx_tensor("w", {1ll << 40, 1ll << 40}, kInt8, proto_bytes(kRawData, "a")), "overflows");
   refused(onnx_tensor("w", std::vector<int64_t>(17, 1), kInt8, proto_bytes(kRawData, "a")), "more than 16 dimensions");
@@ -127,7 +127,95 @@ TEST_CASE("an unreadable ONNX file is refused with the reason") {
   std::string deep = onnx_initializer(onnx_tensor("w", {1}, kInt8, proto_bytes(kRawData, "a")));
   for (int i = 0; i < 20; ++i) deep = onnx_node("x", deep, 6);
   REQUIRE_DATASET_ERROR(parsed(to_bytes(onnx_model(deep))), "graphs are nested too deeply");
-  REQUIRE_DATASET_ERROR(parsed(to_bytes(onnx_model(proto_bytes(15, "")))), "sparse initialisers");
+}
+
+TEST_CASE("types that nobody knows, floats of six bits and sparse tensors are named and sized, and the rest is read") {
+  const std::string odd = onnx_tensor("odd", {3}, 99, proto_bytes(kRawData, "abcde"));
+  const std::string six = onnx_tensor("six", {4}, 27, proto_bytes(kInt32Data, packed({1, 63, 0, 5})));
+  const std::string raw_six = onnx_tensor("raw six", {6}, 28, proto_bytes(kRawData, "abcde"));
+  const std::string values = onnx_tensor("sparse", {2}, kFloat, proto_bytes(kRawData, u64(1)));
+  const std::string places = onnx_tensor("", {2}, kInt64, proto_bytes(kRawData, u64(1) + u64(5)));
+  const std::string sparse = proto_bytes(1, values) + proto_bytes(2, places) + proto_number(3, 4) + proto_number(3, 8);
+  const std::string plain = onnx_tensor("w", {2, 2}, kInt8, proto_bytes(kRawData, "abcd"));
+  const auto file = to_bytes(onnx_model(onnx_initializer(odd) + onnx_initializer(six) + onnx_initializer(raw_six) +
+                                        proto_bytes(15, sparse) + onnx_initializer(plain)));
+  const auto tensors = parsed(file);
+  REQUIRE(tensors.size() == 5);
+  CHECK(tensors[0].dtype == "ONNX_TYPE_99");
+  CHECK(tensors[0].bytes.size() == 5);
+  CHECK(tensors[1].dtype == "F6_E2M3");
+  CHECK(summarize(tensors[1]).stored_bytes == 3);
+  CHECK(summarize(tensors[1]).elements == 4);
+  CHECK(summarize(tensors[2]).stored_bytes == 5);
+  CHECK(tensors[3].name == "sparse");
+  CHECK(tensors[3].dtype == "SPARSE");
+  CHECK(tensors[3].shape == std::vector<int64_t>{4, 8});
+  CHECK(tensors[3].bytes.size() == sparse.size());
+  CHECK(tensors[4].dtype == "I8");
+  const TemporaryFile stored(file);
+  SourceRequest request;
+  request.texts["file"] = stored.path();
+  CHECK(load("weights", request).layers.size() == 1);
+}
+
+namespace {
+
+std::string onnx_op(const std::string& op, const std::vector<std::string>& inputs,
+                    const std::vector<std::pair<std::string, int64_t>>& numbers = {}) {
+  std::string node;
+  for (const std::string& input : inputs) node += proto_bytes(1, input);
+  node += proto_bytes(2, "out") + proto_bytes(4, op);
+  for (const auto& [name, number] : numbers)
+    node += proto_bytes(5, proto_bytes(1, name) + proto_number(3, static_cast<uint64_t>(number)) + proto_number(20, 2));
+  return proto_bytes(1, node);
+}
+
+}  // namespace
+
+TEST_CASE("MatMulNBits' blocks are codes of outputs by inputs, with scales and zero points beside them") {
+  std::string codes;
+  for (int i = 0; i < 4 * 2 * 16; ++i) codes += static_cast<char>(i * 37);
+  const std::string weights =
+      onnx_initializer(onnx_tensor("B", {4, 2, 16}, kUint8, proto_bytes(kRawData, codes))) +
+      onnx_initializer(onnx_tensor("s", {8}, kFloat, proto_bytes(kRawData, std::string(32, '\0')))) +
+      onnx_initializer(onnx_tensor("z", {4}, kUint8, proto_bytes(kRawData, "abcd")));
+  const auto node = [&](int64_t inputs, int64_t bits) {
+    return onnx_op("MatMulNBits", {"x", "B", "s", "z"}, {{"K", inputs}, {"N", 4}, {"bits", bits}, {"block_size", 32}});
+  };
+  const TemporaryFile file(to_bytes(onnx_model(weights + node(64, 4))));
+  const WeightFiles weights_file = open_weights(file.path());
+  const auto& tensors = weights_file.tensors;
+  CHECK(tensors[0].dtype == "UINT4");
+  CHECK(tensors[0].shape == std::vector<int64_t>{4, 64});
+  CHECK(bytes_beside(tensors[0]) == 36);
+  CHECK((tensors[1].is_beside && tensors[2].is_beside));
+  std::vector<std::byte> room;
+  const TensorView unpacked_codes = unpack(tensors[0], room);
+  CHECK(int(unpacked_codes.bytes[33]) == (static_cast<unsigned char>(codes[16]) >> 4));
+
+  const TemporaryFile eight(to_bytes(onnx_model(weights + node(30, 8)))),
+      cut(to_bytes(onnx_model(weights + node(50, 4)))), wrong(to_bytes(onnx_model(weights + node(128, 4))));
+  CHECK(open_weights(eight.path()).tensors[0].shape == std::vector<int64_t>{4, 32});  // two inputs fill the block up
+  CHECK(open_weights(cut.path()).tensors[0].shape == std::vector<int64_t>{4, 64});
+  CHECK(open_weights(wrong.path()).tensors[0].dtype == "U8");
+}
+
+TEST_CASE("nodes say which tensors are scales and zero points, whatever their names, and each counts once") {
+  const auto initializer = [](const char* name, const std::vector<int64_t>& shape, uint64_t type, size_t bytes) {
+    return onnx_initializer(onnx_tensor(name, shape, type, proto_bytes(kRawData, std::string(bytes, 'a'))));
+  };
+  const TemporaryFile file(to_bytes(onnx_model(
+      initializer("w", {4, 8}, kInt8, 32) + initializer("v", {4, 8}, kInt8, 32) + initializer("a", {1, 4}, kFloat, 16) +
+      initializer("b", {4}, kInt8, 4) + onnx_op("DequantizeLinear", {"w", "a", "b"}) +
+      onnx_op("QLinearMatMul", {"x", "xs", "xz", "v", "a", "b", "ys", "yz"}) + onnx_op("Other", {"w", "v"}))));
+  const WeightFiles weights = open_weights(file.path());
+  const auto& tensors = weights.tensors;
+  CHECK(bytes_beside(tensors[0]) == 20);
+  CHECK(bytes_beside(tensors[1]) == 0);
+  CHECK((tensors[2].is_beside && tensors[3].is_beside));
+  SourceRequest request;
+  request.texts["file"] = file.path();
+  CHECK(load("weights", request).layers.size() == 2);
 }
 
 TEST_CASE("a cut ONNX file is never taken for a whole one") {

@@ -1,6 +1,8 @@
 // Claims about quantised checkpoints: which tensors are weights and which are scales, and what packed codes hold.
 #include "datasets/layers/quantised_weights.h"
 
+#include <stdlib.h>
+
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -155,6 +157,129 @@ TEST_CASE("words of compressed-tensors have the shape that stands beside them") 
   CHECK(checkpoint.find(kQ + "weight_packed").dtype == "UINT4");
   CHECK(elements_of(checkpoint.find(kQ + "weight_packed")) == codes);
   expect_one_layer(checkpoint, kQ + "weight_packed", {4, 16}, 24);
+}
+
+namespace {
+
+// A checkpoint of MLX: 4 outputs of 128 inputs, with a scale and a bias for each `cols` of them.
+std::vector<SafetensorsEntry> mlx_entries(int bits, int cols, const std::vector<int>& codes) {
+  const auto groups = std::to_string(128 / cols);
+  const size_t bytes = static_cast<size_t>(4 * 128 / cols * 2);
+  return {{kQ + "weight", "U32", "[4, " + std::to_string(128 * bits / 32) + "]", words_of(codes, bits)},
+          {kQ + "scales", "BF16", "[4, " + groups + "]", zeros(bytes)},
+          {kQ + "biases", "BF16", "[4, " + groups + "]", zeros(bytes)}};
+}
+
+std::vector<int> mlx_codes(int bits) {
+  std::vector<int> codes(4 * 128);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<int>(i * 37 % 251) & ((1 << bits) - 1);
+  return codes;
+}
+
+// A folder with a model and its config.json.
+struct ModelFolder {
+  std::string path;
+  ModelFolder(const std::vector<SafetensorsEntry>& entries, const std::string& config) {
+    path = (std::filesystem::temp_directory_path() / "ecmv_mlx_XXXXXX").string();
+    REQUIRE(::mkdtemp(path.data()) != nullptr);
+    std::ofstream(path + "/model.safetensors", std::ios::binary) << safetensors_file(entries);
+    std::ofstream(path + "/config.json") << config;
+  }
+  ~ModelFolder() { std::filesystem::remove_all(path); }
+  TensorView weight() const { return open_weights(path).tensors.at(0); }
+};
+
+}  // namespace
+
+TEST_CASE("MLX's words are codes of 2 to 8 bits with scales and biases beside them") {
+  for (const int bits : {2, 3, 4, 5, 6, 8}) {
+    CAPTURE(bits);
+    const std::vector<int> codes = mlx_codes(bits);
+    const Checkpoint checkpoint(mlx_entries(bits, 64, codes));
+    const TensorView& weight = checkpoint.find(kQ + "weight");
+    CHECK(weight.dtype == (bits == 8 ? "U8" : "UINT" + std::to_string(bits)));
+    CHECK(weight.shape == std::vector<int64_t>{4, 128});
+    if (bits < 8) CHECK(elements_of(weight) == codes);
+    CHECK(summarize(weight).stored_bytes == 4 * 128 * bits / 8);
+    expect_one_layer(checkpoint, kQ + "weight", {4, 128}, 32);
+    // Groups of 64 columns, where others fit too, are an assumption.
+    CHECK(checkpoint.open.remarks.empty() == (bits == 5));
+  }
+}
+
+TEST_CASE("the groups of MLX's codes are those of the config.json beside them, of the layer before those of all") {
+  const std::vector<int> codes = mlx_codes(8), halves = mlx_codes(4);
+  const auto type = [](const std::vector<SafetensorsEntry>& entries, const std::string& config) {
+    const ModelFolder folder(entries, config);
+    CHECK(open_weights(folder.path).remarks.empty() == (config.find("group_size") != config.npos));
+    return folder.weight().dtype;
+  };
+  CHECK(type(mlx_entries(8, 32, codes), R"({"quantization": {"group_size": 32, "bits": 8}})") == "U8");
+  CHECK(type(mlx_entries(4, 64, halves), R"({"quantization": {"group_size": 64, "bits": 4}})") == "UINT4");
+  CHECK(type(mlx_entries(8, 32, codes), R"({"quantization": {"group_size": 64, "bits": 4,
+      "model.layers.0.self_attn.q_proj": {"group_size": 32, "bits": 8}}})") == "U8");
+  CHECK(type(mlx_entries(4, 64, halves), "{}") == "UINT4");
+  CHECK(type(mlx_entries(4, 64, halves), "no JSON") == "UINT4");
+  // What it says does not fit: words are words.
+  CHECK(type(mlx_entries(4, 64, halves), R"({"quantization": {"group_size": 48}})") == "U32");
+}
+
+TEST_CASE("MLX's floats of four and eight bits have the scales of MXFP4, NVFP4 and MXFP8") {
+  const auto entries = [](int64_t words, int64_t groups) {
+    return std::vector<SafetensorsEntry>{
+        {kQ + "weight", "U32", "[4, " + std::to_string(words) + "]", zeros(static_cast<size_t>(16 * words))},
+        {kQ + "scales", "U8", "[4, " + std::to_string(groups) + "]",
+         std::string(static_cast<size_t>(4 * groups), 127)}};
+  };
+  const Checkpoint mx4(entries(8, 2)), nv4(entries(8, 4)), mx8(entries(16, 2)), other(entries(8, 8));
+  CHECK(mx4.find(kQ + "weight").dtype == "F4");
+  CHECK(scale_cols(mx4.find(kQ + "weight")) == 32);
+  CHECK(nv4.find(kQ + "weight").dtype == "F4");
+  CHECK(nv4.find(kQ + "scales").dtype == "F8_E4M3");
+  CHECK(mx8.find(kQ + "weight").dtype == "F8_E4M3");
+  for (const Checkpoint* one : {&mx4, &nv4, &mx8}) CHECK(one->find(kQ + "weight").shape == std::vector<int64_t>{4, 64});
+  CHECK(other.find(kQ + "weight").dtype == "U32");
+  expect_one_layer(nv4, kQ + "weight", {4, 64}, 16);
+}
+
+TEST_CASE("weights of quanto and HQQ have their scales beside them") {
+  const Checkpoint quanto({{kQ + "weight._data", "I8", "[16, 32]", zeros(512)},
+                           {kQ + "weight._scale", "F32", "[16, 1]", zeros(64)},
+                           {kQ + "input_scale", "F32", "[]", zeros(4)}});
+  CHECK(bytes_beside(quanto.find(kQ + "weight._data")) == 64);
+  const Checkpoint hqq({{kQ + "W_q", "U8", "[16, 32]", zeros(512)},
+                        {kQ + "scale", "F16", "[16, 1]", zeros(32)},
+                        {kQ + "zero", "F16", "[16, 1]", zeros(32)}});
+  CHECK(bytes_beside(hqq.find(kQ + "W_q")) == 64);
+  expect_one_layer(hqq, kQ + "W_q", {16, 32}, 64);
+}
+
+TEST_CASE("codes of EXL2, EXL3 and AQLM are named and sized, and are no elements") {
+  const auto check = [](const std::vector<SafetensorsEntry>& entries, const char* type, int64_t beside) {
+    CAPTURE(type);
+    const Checkpoint checkpoint(entries);
+    const TensorView& codes = checkpoint.find(entries[0].name);
+    CHECK(codes.dtype == type);
+    CHECK(bytes_beside(codes) == beside);
+    CHECK(!summarize(codes).entropy_bits);
+    for (const SafetensorsEntry& entry : entries)
+      if (entry.name != entries[0].name) CHECK(checkpoint.find(entry.name).is_beside);
+    REQUIRE_DATASET_ERROR(load("weights", checkpoint.request("file")), std::string("elements of type ") + type);
+  };
+  check({{kQ + "q_weight", "I32", "[8, 16]", zeros(512)},
+         {kQ + "q_scale", "I32", "[2, 2]", zeros(16)},
+         {kQ + "q_scale_max", "F16", "[2]", zeros(4)},
+         {kQ + "q_groups", "I16", "[4]", zeros(8)},
+         {kQ + "q_invperm", "I16", "[64]", zeros(128)}},
+        "EXL2", 156);
+  check({{kQ + "trellis", "I16", "[4, 1, 48]", zeros(384)},
+         {kQ + "suh", "F16", "[64]", zeros(128)},
+         {kQ + "svh", "F16", "[16]", zeros(32)}},
+        "EXL3", 160);
+  check({{kQ + "codes", "I16", "[16, 8, 1]", zeros(256)},
+         {kQ + "codebooks", "F16", "[1, 64, 1, 8]", zeros(1024)},
+         {kQ + "scales", "F16", "[16, 1, 1, 1]", zeros(32)}},
+        "AQLM", 1056);
 }
 
 TEST_CASE("bitsandbytes' codes of four bits have the shape of their state") {

@@ -67,6 +67,36 @@ TEST_CASE("a folder with one model.safetensors is read, and one without weights 
   REQUIRE_DATASET_ERROR(load("safetensors", request_for(folder.path)), "it is a folder");
 }
 
+TEST_CASE("shards without an index are one model if their names count them, and what is missing is said") {
+  const Folder folder;
+  folder.write("model-00002-of-00003.safetensors", shard({"model.layers.0.mlp.up_proj.weight"}));
+  folder.write("model-00003-of-00003.safetensors", shard({"lm_head.weight"}));
+  const WeightFiles weights = open_weights(folder.path.string());
+  CHECK(weights.tensors.size() == 2);
+  CHECK(weights.remarks ==
+        std::vector<std::string>{"The model has 3 files, and 1 of them, such as "
+                                 "\"model-00001-of-00003.safetensors\", are missing: totals are those "
+                                 "of a part."});
+  SourceRequest request;
+  request.texts["model"] = folder.path.string();
+  CHECK(load("model", request).layers.size() == 2);
+  folder.write("model-00001-of-00003.safetensors", shard({"a"}));
+  CHECK(open_weights(folder.path.string()).remarks.empty());
+  CHECK(open_weights(folder.path.string()).tensors.size() == 3);
+  folder.write("other-00001-of-00002.safetensors", shard({"b"}));
+  REQUIRE_DATASET_ERROR(open_weights(folder.path.string()), "itself: \"model-00001-of-00003.safetensors\".");
+}
+
+TEST_CASE("a folder without a model names a file of weights that it has") {
+  const Folder folder;
+  folder.write("pytorch_model.bin", "PK");
+  REQUIRE_DATASET_ERROR(open_weights(folder.path.string()), "a file of another name can be given itself.");
+  folder.write("weights.gguf", "GGUF");
+  REQUIRE_DATASET_ERROR(open_weights(folder.path.string()), "can be given itself: \"weights.gguf\".");
+  folder.write("adapter_model.safetensors", shard({"a"}));
+  REQUIRE_DATASET_ERROR(open_weights(folder.path.string()), "can be given itself: \"adapter_model.safetensors\".");
+}
+
 TEST_CASE("an index that leads out of its folder, or to what is not there, is refused") {
   const Folder folder;
   const auto answer = [&](const std::string& index, const char* part) {
@@ -80,7 +110,7 @@ TEST_CASE("an index that leads out of its folder, or to what is not there, is re
   folder.write("one.safetensors", shard({"a"}));
   answer(R"({"weight_map": {"a": "one.safetensors", "b": "one.safetensors"}})", "it lacks 1 of the 2 tensors");
   answer(R"({"weight_map": {"a": "gone.safetensors"}})", "gone.safetensors\" cannot be read");
-  answer(R"({"weight_map": {"a": "model.safetensors.index.json"}})", "Not a valid safetensors file");
+  answer(R"({"weight_map": {"a": "model.safetensors.index.json"}})", "is a JSON text and holds no weights");
   fs::create_directory(folder.path / "sub");
   answer(R"({"weight_map": {"a": "sub"}})", "it is a folder");
 }
@@ -123,6 +153,31 @@ TEST_CASE("the content decides how a file is read, and a file of no format says 
   const TemporaryFile zip(to_bytes(std::string("PK\3\4\0\0", 6)));
   REQUIRE_DATASET_ERROR(open_weights(zip.path()), "is a zip archive, as torch.save, torch.jit and numpy.savez");
   REQUIRE_DATASET_ERROR(load("npy", request_for(container.path())), "does not begin with the npy magic");
+}
+
+TEST_CASE("what lies in place of weights is named: pointers, pages, archives, and files that were cut") {
+  const auto said = [](std::string_view bytes, const char* extension, const char* sentence) {
+    CAPTURE(extension, sentence);
+    const TemporaryFile file(to_bytes(bytes), extension);
+    REQUIRE_DATASET_ERROR(open_weights(file.path()), sentence);
+  };
+  for (const char* extension : {"", ".safetensors", ".gguf", ".npy", ".onnx"}) {
+    said("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", extension, "`git lfs pull` does it");
+    said("<!DOCTYPE html><html></html>", extension, "is a web page, perhaps a server's answer");
+    said(R"({"error": "Repository not found"})", extension, "is a JSON text and holds no weights");
+    said("\x1F\x8B\x08 and so on, for a while", extension, "is compressed by gzip");
+    said("\x80\x04\x95 and so on, for a while", extension, "is a pickle of Python");
+    said("tjgg\3 and so on, for a while", extension, "convert it to GGUF");
+    said(std::string_view("\x1C\0\0\0TFL3 and so on", 18), extension, "is a model of TensorFlow Lite");
+    said(std::string(257, 'a') + "ustar", extension, "is a tar archive");
+    if (extension != std::string(".onnx")) said("", extension, "is empty");
+  }
+  // What its name promises is said to be damaged, even where the magic or the header is.
+  const std::string whole = safetensors_file({{"w", "I8", "[2, 2]", "abcd"}});
+  said(std::string_view(whole).substr(0, 20), ".safetensors", "Not a valid safetensors file: the header has");
+  said(std::string("\x7B\0\0\0\0\0\0\0{\"a\"", 12), ".safetensors", "Not a valid safetensors file: the header has");
+  said("GGUG and so on, for a while", ".gguf", "Not a readable GGUF file");
+  said("NUMPY and so on, for a while", ".npy", "Not a readable npy file");
 }
 
 TEST_CASE("weights in f8 are taken with the other floats of a checkpoint") {

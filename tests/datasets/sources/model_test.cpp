@@ -178,11 +178,13 @@ TEST_CASE("a config.json is refused where its shapes would be made up, and a fol
   fs::create_directory(folder);
   std::ofstream(folder / "config.json") << config("");
   CHECK(weight_layers(folder.string()).drawn);
-  std::ofstream(folder / "model-00001-of-00002.safetensors") << "x";
+  std::ofstream(folder / "adapter.safetensors") << "x";
   SourceRequest request;
   request.texts["model"] = folder.string();
-  REQUIRE_DATASET_ERROR(find_source("model")->check(request), "has weights, \"model-00001-of-00002.safetensors\"");
+  REQUIRE_DATASET_ERROR(find_source("model")->check(request), "has weights, \"adapter.safetensors\"");
   REQUIRE_DATASET_ERROR(weight_layers(folder.string()), "a file of another name can be given itself");
+  std::ofstream(folder / "model-00001-of-00002.safetensors") << "x";  // its name says that it is the model
+  REQUIRE_DATASET_ERROR(find_source("model")->check(request), "Not a valid safetensors file");
   fs::remove_all(folder);
 }
 

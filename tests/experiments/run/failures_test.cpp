@@ -99,6 +99,7 @@ class FaultyDevice final : public backends::Device {
   std::vector<double> time_reads(int64_t, int repetitions) override {
     return calls_(who_, "time_reads"), std::vector<double>(static_cast<size_t>(repetitions), 0.1);
   }
+  void reset_persisting_lines() override { calls_(who_, "reset_lines"); }
   backends::DeviceState state() override { return calls_(who_, "state"), readable_; }
   int64_t free_memory() override { return who_ == "broken" ? free_bytes : -1; }
   static inline int64_t free_bytes = -1;
@@ -457,4 +458,9 @@ TEST_CASE("a record that cannot be kept ends the run and is not handed out again
     CHECK_THROWS_WITH(run_experiment(experiment, options), "The disk is full.");
     CHECK(handed_out == 1);
   }
+}
+
+TEST_CASE("lines that persist in a device's cache are reset before each sample of each case") {
+  Finished finished = run({});
+  CHECK(finished.calls.counts["host"]["reset_lines"] == static_cast<int>(finished.records.size()) * kRepetitions);
 }

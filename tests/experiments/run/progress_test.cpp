@@ -9,6 +9,7 @@
 #include "experiments/config/experiment.h"
 #include "experiments/output/run_summary.h"
 #include "experiments/output/terminal_table.h"
+#include "experiments/run/measure.h"
 #include "experiments/run/run.h"
 #include "tests/experiments/test_codecs.h"
 
@@ -117,6 +118,46 @@ TEST_CASE("refused cases have no line, and without a line a case only failures d
   failures.over(some_case(), record_of(reports::Status::error, "The encoder gave up."));
   CHECK_THAT(out.str(),
              ContainsSubstring("The encoder gave up.") && ContainsSubstring("gaussian[sigma=4]/4096x4096x10"));
+}
+
+TEST_CASE("progress moves within a batch of cases that are measured together") {
+  std::ostringstream out;
+  Progress progress(&out, 12, true, std::chrono::milliseconds(0));
+  progress.sampled(30, 120, 10);
+  CHECK(out.str() == "  30 of 120 samples of the batch, 30 s left\n");
+  progress.sampled(120, 120, 40);  // the cases' own lines follow
+  CHECK(lines_of(out.str()).size() == 1);
+  Progress rarely(&out, 12, true, std::chrono::hours(1));
+  rarely.sampled(30, 120, 10);
+  CHECK(lines_of(out.str()).size() == 1);
+}
+
+TEST_CASE("a batch tells of each sample once, with the most that there will be") {
+  struct Quick final : backends::Pass {
+    double run() override { return 1e-6; }
+    void mark_outputs(int) override {}
+    std::span<const std::byte> result() const override { return {}; }
+    bool has_parts() const override { return false; }
+    void run_first(int) override {}
+    void set_input(int, std::span<const std::byte>) override {}
+    void run_layer(int) override {}
+    void poison_outputs(int) override {}
+    std::span<const int32_t> accumulators(int) override { return {}; }
+    std::span<const int8_t> outputs(int) override { return {}; }
+    std::span<const int8_t> decoded() override { return {}; }
+    std::string broken_guards() const override { return ""; }
+  };
+  static const auto unknown_flags = initialise_timing({});
+  Quick quick;
+  std::vector<TimedPass> passes(3);
+  for (TimedPass& pass : passes) pass.pass = &quick, pass.estimate_s = 1e-6;
+  MeasureSpec spec;
+  spec.repetitions = 4, spec.min_time_s = 1e-5;
+  std::vector<std::pair<size_t, size_t>> told;
+  measure_interleaved(
+      passes, spec, [] { return false; }, nullptr, [&](size_t samples, size_t of) { told.emplace_back(samples, of); });
+  REQUIRE(told.size() == 12);
+  for (size_t i = 0; i < told.size(); ++i) CHECK(told[i] == std::pair<size_t, size_t>{i + 1, 12});
 }
 
 TEST_CASE("a run announces its phases and counts its refusals by reason") {
