@@ -20,9 +20,11 @@ struct ReferenceChain {
   std::vector<float> scales;                       // [layers]
   std::vector<std::vector<int32_t>> accumulators;  // [layers][rows]
   std::vector<std::vector<int8_t>> outputs;        // [layers][rows]
-  // What random numbers hardly ever show: a vector of -128 and 127, neighbours alike, -128 in the last column; and
-  // scales that are powers of two, so that some results are ties and some saturate.
-  std::shared_ptr<const ReferenceChain> extremes;
+  // What random numbers hardly ever show. First vectors of -128 and 127, neighbours alike, -128 in the last column, and
+  // scales that are powers of two, so that some results are ties and some saturate. After these, for every layer by
+  // itself, a vector of which half are -128 or 127, at random, the last one among them, and a scale with which a
+  // product in float32 is a tie, and in more digits none.
+  std::shared_ptr<const ReferenceChain> extremes = {};
 };
 
 // "" if int8 products of these matrices are defined, otherwise the reason. The elements of a dataset must be the

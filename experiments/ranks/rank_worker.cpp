@@ -129,6 +129,7 @@ json RankWorker::act(const json& command) {
     backends::cpu::Team::use_threads(static_cast<int>(command.at("cores").size()));
     return {};
   }
+  if (what == "rest") return {};
   if (what == "cpu_seconds") return cpu_seconds();
   if (what == "open") return open(command);
   if (what == "connect") return connect(command);
@@ -155,6 +156,11 @@ json RankWorker::act(const json& command) {
   }
   if (what == "accumulators") return bytes_of(pass.accumulators(command.at("layer")));
   if (what == "outputs") return bytes_of(pass.outputs(command.at("layer")));
+  if (what == "shared") {
+    json hashes = json::array();
+    for (const int layer : command.at("layers")) hashes.push_back(backends::hash_of(pass.gathered(layer)));
+    return hashes;
+  }
   if (what == "products") {
     const uint64_t all = backends::hash_of(pass.gathered(command.at("layer")));
     return {{"own", bytes_of(pass.products(command.at("layer")))}, {"all", all}};

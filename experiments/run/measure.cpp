@@ -64,6 +64,15 @@ int warm_up_of(const TimedPass& timed, const MeasureSpec& spec) {
   return timed.passes_per_sample > 1 ? spec.warm_up : 0;
 }
 
+// With one thread the one that takes samples works alone. Several threads have no more CPU time than there was time.
+void count_other_threads(TimedPass& timed, const backends::cpu::HostLoad& before,
+                         const backends::cpu::HostLoad& after) {
+  const double seconds = after.now_s - before.now_s;
+  const double own = timed.threads == 1 ? after.thread_s - before.thread_s : timed.threads * seconds;
+  timed.sampled_s += seconds;
+  timed.other_threads_s += std::max(0.0, after.own_s - before.own_s - own);
+}
+
 // One repetition. After a failure, an interruption, or once the median is settled it still goes through the loop, with
 // a nominal time: the library ends the process if repetitions of one benchmark differ in their number of iterations, as
 // skipped ones do.
@@ -95,14 +104,16 @@ void take_sample(TimedPass& timed, const MeasureSpec& spec, bool interrupted, Co
     seconds += pass_s;
   }
   bool last = false;
-  const bool held_up = backends::cpu::between(before, backends::cpu::read_host_load()).held_up();
+  const backends::cpu::HostLoad after = backends::cpu::read_host_load();
+  const bool held_up = backends::cpu::between(before, after).held_up();
   unless_over([&] {
+    count_other_threads(timed, before, after);
     if (timed.on_host && held_up) timed.disturbed_samples.push_back(static_cast<int64_t>(timed.samples_s.size()));
     timed.samples_s.push_back(seconds / static_cast<double>(timed.passes_per_sample));
     timed.spent_s += seconds;
     cores.sampled(timed);
     if (const double more = joules > 0 ? timed.joules() - joules : 0; more > 0)
-      timed.energy_j += more, timed.energy_passes += timed.passes_per_sample;
+      timed.energy_j += more, timed.energy_passes += timed.passes_per_sample + observer.more_passes();
     last = timed.samples_s.size() == static_cast<size_t>(timed.repetitions) || timed.spent_s > spec.max_seconds ||
            is_settled(timed.samples_s, spec.until_noise);
     return observer.after_sample(timed.passes_per_sample, last);

@@ -20,6 +20,8 @@ class SampleObserver {
   virtual void before_sample() {}
   virtual void before_pass() {}
   virtual Outcome after_pass() { return {}; }
+  // How many passes it ran since the sample began, besides those that are timed: they take energy, too.
+  virtual int64_t more_passes() const { return 0; }
   // `passes` were timed in the sample. `last`: no sample follows, unless the run is interrupted before.
   virtual Outcome after_sample(int64_t /*passes*/, bool /*last*/) { return {}; }
 };
@@ -29,6 +31,7 @@ struct TimedPass {
   backends::Pass* pass = nullptr;
   double estimate_s = 0;                // of one pass, measured before; 0: unknown, then a sample is one pass
   SampleObserver* observer = nullptr;   // may be null
+  int threads = 0;                      // of the host, that the case has; 0: unknown
   bool on_host = true;                  // held-up threads of this process disturb its samples
   std::function<double()> joules = {};  // the counter of its device; empty or 0: none
   // Filled in:
@@ -40,7 +43,8 @@ struct TimedPass {
   std::vector<int64_t> unsteady_samples = {};   // by number: next to a reading of unsteady cores
   backends::cpu::CoreState cores = {};          // the worst reading next to a sample
   int64_t passes_per_sample = 1;
-  double energy_j = 0;  // of all samples whose counter moved forward, and
+  double other_threads_s = 0, sampled_s = 0;  // CPU time of threads that the case does not have, and time, in samples
+  double energy_j = 0;                        // of all samples whose counter moved forward, and
   int64_t energy_passes = 0;
   Outcome outcome = {};  // if not ok, no further samples were taken
 };
