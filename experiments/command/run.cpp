@@ -18,6 +18,7 @@
 #include "backends/cpu/host_load.h"
 #include "backends/world.h"
 #include "codecs/did_you_mean.h"
+#include "experiments/check/timed/device_witness.h"
 #include "experiments/command/ad_hoc.h"
 #include "experiments/command/command.h"
 #include "experiments/output/own_stdout.h"
@@ -347,6 +348,7 @@ int run(const RunVerbOptions& options, const CommandLine& line) try {
         "This is one of {} processes that a launcher started. With --mpi they share each product, with --shard I/N "
         "the cases.",
         ranks));
+  const DeviceWitness witness;
   return run_cases(options, line);
 } catch (const backends::WorldError& e) {
   throw UsageError(e.what());
