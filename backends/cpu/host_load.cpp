@@ -2,7 +2,6 @@
 #include "backends/cpu/host_load.h"
 
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,10 +17,8 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-double seconds_of(clockid_t clock) {
-  timespec time{};
-  clock_gettime(clock, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+double seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
 
 void read_stat(HostLoad& load) {
@@ -56,10 +53,9 @@ HostLoad read_host_load() {
   HostLoad load;
   load.now_s = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   read_stat(load);
-  load.own_s = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-  load.thread_s = seconds_of(CLOCK_THREAD_CPUTIME_ID);
   rusage own{};
   getrusage(RUSAGE_SELF, &own);
+  load.own_s = seconds(own.ru_utime) + seconds(own.ru_stime);
   load.involuntary_switches = own.ru_nivcsw;
   load.waiting_s = waiting_seconds();
   return load;

@@ -12,7 +12,6 @@ struct HostLoad {
   double busy_s = 0;     // all cores, all programs
   double stolen_s = 0;   // all cores: time of a virtual machine that its host gave to others
   double own_s = 0;      // this process
-  double thread_s = 0;   // the thread that reads
   double waiting_s = 0;  // threads of this process were ready to run and did not
   int64_t involuntary_switches = 0;
 };

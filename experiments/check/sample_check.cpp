@@ -31,6 +31,7 @@ void SampleCheck::before_sample() {
   more_passes_ = 0;
   if (!one_pass_) set_inputs(*admitted_.pass, kernel.op(), reference_now(), kernel.batch);
   admitted_.pass->poison_outputs(samples_ % 2);
+  sample_begun_ = Clock::now();
 }
 
 Reference SampleCheck::reference_now() {
@@ -61,15 +62,26 @@ Outcome SampleCheck::after_pass() {
     return where.fine() ? result : where;
   }
   if (!every_ || left_layers_ == 0) return result;
-  const bool walks = drawn(passes_ < kWalk ? kFirstWalks : kWalk);
   if (op == backends::Op::decode) {
     const Outcome outcome = whole_ ? compare(left_layers_, false) : result;
-    return outcome.fine() && left_layers_ > 1 && walks ? walk() : outcome;
+    return outcome.fine() && left_layers_ > 1 && walks() ? timed_walk() : outcome;
   }
   if (const Outcome outcome = compare_products(); !outcome.fine() || admitted_.device->shared() == nullptr)
     return outcome;
   const Outcome outcome = compare_ranks();
-  return outcome.fine() && walks ? mix_inputs() : outcome;
+  return outcome.fine() && walks() ? timed_walk() : outcome;
+}
+
+bool SampleCheck::walks() {
+  return drawn(passes_ < kWalk ? kFirstWalks : kWalk) &&
+         in_walks_ <= kShareOfWalks * (in_samples_ + (Clock::now() - sample_begun_));
+}
+
+Outcome SampleCheck::timed_walk() {
+  const Clock::time_point begun = Clock::now();
+  Outcome outcome = admitted_.one->kernel.op() == backends::Op::decode ? walk() : mix_inputs();
+  in_walks_ += Clock::now() - begun;
+  return outcome;
 }
 
 // Where results are many beside the matrix, to read them all would leave other bytes in the caches.
@@ -152,6 +164,7 @@ Outcome SampleCheck::walk() {
 
 Outcome SampleCheck::after_sample(int64_t passes, bool last) {
   kept_.reset();
+  in_samples_ += Clock::now() - sample_begun_;
   if (!every_ || one_pass_) return {};
   Outcome outcome = compare(left_layers_, samples_ == 1 || last);
   // If a sample is a pass or two, a partial pass after each would take a third of the time.

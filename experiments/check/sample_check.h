@@ -13,6 +13,7 @@
 // found.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <random>
@@ -73,6 +74,10 @@ class SampleCheck final : public SampleObserver {
   // other bytes then.
   Outcome mix_inputs();
   bool drawn(unsigned one_of) { return random_() % one_of == 0; }
+  // Draws whether the pass is followed by a walk, or by one with unlike inputs.
+  bool walks();
+  // Takes the time of one.
+  Outcome timed_walk();
   // The first byte that the device finds wrong, -1: none; nullopt if it does not compare.
   std::optional<int64_t> difference_on_device(size_t layers) const;
   AdmittedCase& admitted_;
@@ -92,6 +97,12 @@ class SampleCheck final : public SampleObserver {
   // One of so many passes is followed by a walk, or of ranks by one with unlike inputs, the first ones more often.
   static constexpr unsigned kWalk = 16, kFirstWalks = 8;
   bool whole_ = false;
+  // Together walks take no more than this part of the time of the case's samples, except for the first one: where a
+  // device has no room for expected copies, they are slow.
+  static constexpr double kShareOfWalks = 0.25;
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point sample_begun_;
+  std::chrono::duration<double> in_samples_{0}, in_walks_{0};
   size_t left_layers_ = 0;  // how many layers ran last
 };
 

@@ -95,9 +95,9 @@ bool MessagePipe::send(const nlohmann::json& message) const {
 
 MessagePipe::Received MessagePipe::receive(nlohmann::json& message, std::optional<double> seconds) const {
   pollfd ready{from_, POLLIN, 0};
-  int polled = 0;
-  do polled = poll(&ready, 1, seconds ? static_cast<int>(1000 * std::min(*seconds, 1e6)) : -1);
-  while (polled < 0 && errno == EINTR);
+  int polled = 1;
+  while (seconds && (polled = poll(&ready, 1, static_cast<int>(1000 * std::min(*seconds, 1e6)))) < 0 && errno == EINTR)
+    continue;
   if (polled == 0) return Received::nothing;
   size_t size = 0;
   const auto get = [&](std::byte* data, size_t count) { return ::read(from_, data, count); };

@@ -64,15 +64,6 @@ int warm_up_of(const TimedPass& timed, const MeasureSpec& spec) {
   return timed.passes_per_sample > 1 ? spec.warm_up : 0;
 }
 
-// With one thread the one that takes samples works alone. Several threads have no more CPU time than there was time.
-void count_other_threads(TimedPass& timed, const backends::cpu::HostLoad& before,
-                         const backends::cpu::HostLoad& after) {
-  const double seconds = after.now_s - before.now_s;
-  const double own = timed.threads == 1 ? after.thread_s - before.thread_s : timed.threads * seconds;
-  timed.sampled_s += seconds;
-  timed.other_threads_s += std::max(0.0, after.own_s - before.own_s - own);
-}
-
 // One repetition. After a failure, an interruption, or once the median is settled it still goes through the loop, with
 // a nominal time: the library ends the process if repetitions of one benchmark differ in their number of iterations, as
 // skipped ones do.
@@ -93,9 +84,11 @@ void take_sample(TimedPass& timed, const MeasureSpec& spec, bool interrupted, Co
   double joules = 0;
   unless_over([&] { joules = timed.joules ? timed.joules() : 0; });
   const backends::cpu::HostLoad before = backends::cpu::read_host_load();
+  int64_t passes = 0;
   for (auto _ : state) {
     double pass_s = kNominal;
     unless_over([&] {
+      timed.other_threads.before_pass(passes++, timed.passes_per_sample);
       observer.before_pass();
       pass_s = timed.pass->run();
       return observer.after_pass();
@@ -104,10 +97,9 @@ void take_sample(TimedPass& timed, const MeasureSpec& spec, bool interrupted, Co
     seconds += pass_s;
   }
   bool last = false;
-  const backends::cpu::HostLoad after = backends::cpu::read_host_load();
-  const bool held_up = backends::cpu::between(before, after).held_up();
+  timed.other_threads.after_sample();
+  const bool held_up = backends::cpu::between(before, backends::cpu::read_host_load()).held_up();
   unless_over([&] {
-    count_other_threads(timed, before, after);
     if (timed.on_host && held_up) timed.disturbed_samples.push_back(static_cast<int64_t>(timed.samples_s.size()));
     timed.samples_s.push_back(seconds / static_cast<double>(timed.passes_per_sample));
     timed.spent_s += seconds;

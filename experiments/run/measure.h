@@ -10,6 +10,7 @@
 #include "backends/pass.h"
 #include "experiments/check/outcome.h"
 #include "experiments/config/case.h"
+#include "experiments/run/other_threads.h"
 
 namespace ecmv::experiments {
 
@@ -31,7 +32,7 @@ struct TimedPass {
   backends::Pass* pass = nullptr;
   double estimate_s = 0;                // of one pass, measured before; 0: unknown, then a sample is one pass
   SampleObserver* observer = nullptr;   // may be null
-  int threads = 0;                      // of the host, that the case has; 0: unknown
+  OtherThreads other_threads = {};      // of the host
   bool on_host = true;                  // held-up threads of this process disturb its samples
   std::function<double()> joules = {};  // the counter of its device; empty or 0: none
   // Filled in:
@@ -43,8 +44,7 @@ struct TimedPass {
   std::vector<int64_t> unsteady_samples = {};   // by number: next to a reading of unsteady cores
   backends::cpu::CoreState cores = {};          // the worst reading next to a sample
   int64_t passes_per_sample = 1;
-  double other_threads_s = 0, sampled_s = 0;  // CPU time of threads that the case does not have, and time, in samples
-  double energy_j = 0;                        // of all samples whose counter moved forward, and
+  double energy_j = 0;  // of all samples whose counter moved forward, and
   int64_t energy_passes = 0;
   Outcome outcome = {};  // if not ok, no further samples were taken
 };

@@ -33,15 +33,15 @@ inline Memory memory;
 
 inline reports::CaseRecord measured(const backends::Kernel& kernel, const codecs::Codec& codec = make_codec(),
                                     const std::string& data = "{source: gaussian, sigma: 4, d: 64, layers: 5}",
-                                    const std::string& verify = "each") {
+                                    const std::string& verify = "each", const std::string& min_time = "0.005") {
   static const auto unknown_flags = experiments::initialise_timing({});
   memory = {};
   const std::vector<backends::Kernel> kernels = {kernel};
   const std::vector<codecs::CodecEntry> codecs = {{"test", &codec, kernels, {}}};
   const std::string op = kernel.op == Op::decode ? "decode" : kernel.op == Op::matvec ? "matvec" : "matmul";
   const experiments::Experiment experiment = experiments::parse_experiment(
-      "schema: 1\nname: cheats\nverify: " + verify +
-          "\nmeasure: {repetitions: 9, min_time: 0.005, max_seconds: 5}\nexperiments:\n  - data: " + data +
+      "schema: 1\nname: cheats\nverify: " + verify + "\nmeasure: {repetitions: 9, min_time: " + min_time +
+          ", max_seconds: 5}\nexperiments:\n  - data: " + data +
           "\n    codecs: test\n    kernels: {backend: scalar, threads: 1, op: " + op + "}\n",
       "cheats", {}, codecs);
   reports::CaseRecord found;
