@@ -70,7 +70,7 @@ bool is_same(const json& question) {
   return is_same_with_other_bytes(*pass, *uploaded, plan.op, 0, matrix, random());
 }
 
-[[noreturn]] void answer_questions(const MessagePipe& pipe) {
+[[noreturn]] void answer_about_kernels(const MessagePipe& pipe) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) ::signal(signal, SIG_DFL);
   for (json question; pipe.receive(question) == Received::message;) {
@@ -99,7 +99,7 @@ class Passing {
   void start() {
     auto ends = MessagePipe::make();
     child_ = ends ? fork() : -1;
-    if (child_ == 0) answer_questions(ends->second);
+    if (child_ == 0) answer_about_kernels(ends->second);
     if (child_ > 0) pipe_ = std::move(ends->first);
   }
   void stop() {

@@ -92,12 +92,16 @@ bool is_same_with_other_bytes(backends::Pass& pass, const backends::UploadedMatr
     return static_cast<size_t>(std::ranges::count_if(rows, [&](size_t row) { return now[row] == right[row]; }));
   };
   if (rows.empty()) return false;
-  // A copy may be kept as long as a few of the stored bytes are the same: about eight of each row are inverted first.
-  const auto step = static_cast<size_t>(
-      std::clamp<int64_t>(payload_bytes(stored.view()) / std::max<int64_t>(1, 8 * matrix.shape.rows), 1, 512));
-  stored.invert_payload(first % step, step);
-  if (step > 1 && same_rows() == rows.size()) return true;
-  stored.invert_payload(first % step, step);
+  // A copy may be kept as long as a few of the stored bytes are the same, so twice about 64 of all are inverted first.
+  // Both times they may lie in padding, but hardly all of them.
+  const auto step = static_cast<size_t>(std::max<int64_t>(1, payload_bytes(stored.view()) / 64));
+  size_t unchanged = 0;
+  for (const size_t from : {first % step, (first + step / 2) % step}) {
+    stored.invert_payload(from, step);
+    unchanged += same_rows() == rows.size();
+    stored.invert_payload(from, step);
+  }
+  if (step > 1 && unchanged == 2) return true;
   stored.invert_payload(0, 1);
   return 2 * same_rows() >= rows.size();
 }

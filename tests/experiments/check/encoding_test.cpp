@@ -33,11 +33,11 @@ using backends::CompressedView;
 using backends::Settings;
 using datasets::MatrixView;
 
-reports::CaseRecord size_of(const codecs::Codec& codec, int layers = 3) {
-  const std::vector<codecs::CodecEntry> codecs = {{"test", &codec, {}, {}}};
+reports::CaseRecord size_of(const codecs::Codec& codec, int layers = 3, std::string_view id = "test") {
+  const std::vector<codecs::CodecEntry> codecs = {{id, &codec, {}, {}}};
   const experiments::Experiment experiment = experiments::parse_experiment(
       "schema: 1\nname: encoding\nexperiments:\n  - data: {source: gaussian, sigma: 4, d: 64, layers: " +
-          std::to_string(layers) + "}\n    codecs: test\n    kernels: {op: size}\n",
+          std::to_string(layers) + "}\n    codecs: " + std::string(id) + "\n    kernels: {op: size}\n",
       "encoding", {}, codecs);
   reports::CaseRecord found;
   experiments::RunOptions options;
@@ -47,10 +47,10 @@ reports::CaseRecord size_of(const codecs::Codec& codec, int layers = 3) {
   return found;
 }
 
-void expect_caught(const codecs::Codec& codec, const std::string& reason, Status status = Status::error,
-                   int layers = 3) {
+void expect_caught(const codecs::Codec& codec, const std::string& reason, Status status = Status::error, int layers = 3,
+                   std::string_view id = "test") {
   INFO(reason);
-  const reports::CaseRecord record = size_of(codec, layers);
+  const reports::CaseRecord record = size_of(codec, layers, id);
   CHECK(record.status == status);
   CHECK_THAT(record.reason, ContainsSubstring(reason));
 }
@@ -245,7 +245,7 @@ TEST_CASE("names of sections and settings hold no data") {
   expect_caught(codec, "no lower_snake_case name", Status::error, 1);
   codec = encoding(store_in_some_names);
   codec.decode = restore_from_some_names;
-  expect_caught(codec, "has used more than 32 different names of sections", Status::error, 5);
+  expect_caught(codec, "has used more than 32 different names of sections", Status::error, 5, "names");
   codec = encoding(store_in_settings);
   codec.decode = restore_from_settings;
   expect_caught(codec, "changed the settings that it was to encode with", Status::error, 1);

@@ -52,9 +52,10 @@ inline reports::CaseRecord measured(const backends::Kernel& kernel, const codecs
   return found;
 }
 
-inline void expect_caught(const backends::Kernel& kernel, const std::string& reason) {
+inline void expect_caught(const backends::Kernel& kernel, const std::string& reason, int d = 64) {
   INFO(kernel.variant);
-  const reports::CaseRecord record = measured(kernel);
+  const reports::CaseRecord record =
+      measured(kernel, make_codec(), "{source: gaussian, sigma: 4, d: " + std::to_string(d) + ", layers: 5}");
   CHECK(record.status == reports::Status::incorrect);
   CHECK_THAT(record.reason, Catch::Matchers::ContainsSubstring(reason));
   CHECK(record.time.samples_s.empty());
