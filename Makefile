@@ -15,7 +15,7 @@ PREFIX ?= /usr/local
 
 ecmv: setup
 	cmake --preset cpu $(CMAKE_FLAGS)
-	cmake --build --preset cpu --target ecmv ecmv_library ecmv_plugins
+	cmake --build --preset cpu --target ecmv ecmv_library ecmv_device_plugins
 
 quick: ecmv
 	mkdir -p $(QUICK)

@@ -52,7 +52,6 @@ inline std::string changed_section(std::string_view name) {
 struct DeviceState {
   double clock_hz = 0, memory_clock_hz = 0;
   double power_w = 0, temperature_c = 0;
-  double energy_j = 0;           // taken since its driver was loaded; 0: unknown
   std::string throttle_reasons;  // "power cap, thermal"; "none" if it runs free
   int processes = -1;            // processes that compute on it, this one included once it does; -1: unknown
 };
@@ -95,6 +94,7 @@ class Device {
   virtual const SharedDevice* shared() const { return nullptr; }  // null: no other rank has a part of it
   // For the record, before and after measuring.
   virtual DeviceState state() { return {}; }
+  virtual double joules() { return 0; }  // taken since its counter began; 0: unknown
   // GPUs: joins the processes of the request, so that they exchange vectors in device memory. All of them call it
   // together. Throws Refused with the same sentence on all of them.
   virtual std::unique_ptr<Ranks> join(const RanksRequest&) {

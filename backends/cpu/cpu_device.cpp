@@ -9,6 +9,7 @@
 #include "backends/cpu/cpu_executor.h"
 #include "backends/cpu/cpu_info.h"
 #include "backends/cpu/crew.h"
+#include "backends/cpu/energy.h"
 #include "backends/cpu/guarded_buffer.h"
 #include "backends/cpu/team.h"
 
@@ -99,6 +100,8 @@ class CpuDevice final : public Device {
     }
     return best;
   }
+
+  double joules() override { return package_joules(); }
 
  private:
   static double median(std::vector<double> values) {

@@ -64,6 +64,11 @@ DeviceState read_state(int index) {
   return read_nvml(bus_id);
 }
 
+double read_joules(int index) {
+  char bus_id[32] = {};
+  return cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), index) == cudaSuccess ? nvml_joules(bus_id) : 0;
+}
+
 std::string link_between(int one, int other) {
   char bus_ids[2][32] = {};
   if (cudaDeviceGetPCIBusId(bus_ids[0], sizeof(bus_ids[0]), one) != cudaSuccess ||

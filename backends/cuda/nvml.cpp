@@ -77,9 +77,6 @@ DeviceState read_nvml(const char* bus_id) {
   if (library.clock != nullptr && library.clock(device, kClockOfMemory, &value) == 0)
     state.memory_clock_hz = value * 1e6;
   if (library.power != nullptr && library.power(device, &value) == 0) state.power_w = value * 1e-3;
-  unsigned long long millijoules = 0;
-  if (library.energy != nullptr && library.energy(device, &millijoules) == 0)
-    state.energy_j = static_cast<double>(millijoules) * 1e-3;
   if (library.temperature != nullptr && library.temperature(device, kSensorOfChip, &value) == 0)
     state.temperature_c = value;
   unsigned count = 0;
@@ -94,6 +91,15 @@ DeviceState read_nvml(const char* bus_id) {
     if (state.throttle_reasons.empty()) state.throttle_reasons = "none";
   }
   return state;
+}
+
+double nvml_joules(const char* bus_id) {
+  const Library& library = cuda::library();
+  Handle device = nullptr;
+  unsigned long long millijoules = 0;
+  const bool known = library.ready && library.energy != nullptr && library.find(bus_id, &device) == 0 &&
+                     library.energy(device, &millijoules) == 0;
+  return known ? static_cast<double>(millijoules) * 1e-3 : 0;
 }
 
 std::string nvml_link(const char* one, const char* other) {

@@ -82,6 +82,14 @@ DeviceState read_state(int index) {
 #endif
 }
 
+double read_joules([[maybe_unused]] int index) {
+#if defined(__HIP_PLATFORM_NVIDIA__)
+  char bus_id[32] = {};
+  if (hipDeviceGetPCIBusId(bus_id, sizeof(bus_id), index) == hipSuccess) return cuda::nvml_joules(bus_id);
+#endif
+  return 0;
+}
+
 std::string link_between(int one, int other) {
 #if defined(__HIP_PLATFORM_NVIDIA__)
   char bus_ids[2][32] = {};

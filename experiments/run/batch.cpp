@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/cpu/energy.h"
 #include "backends/cpu/memory_limits.h"
 #include "experiments/check/sample_check.h"
 #include "experiments/ranks/rank_team.h"
@@ -32,13 +31,11 @@ double pace_of(const AdmittedCase& admitted) {
   return told ? std::max(admitted.estimate_s, kTelling) : admitted.estimate_s;
 }
 
-// Ranks have more devices than this process can ask. A device that showed no counter is not asked again.
-std::function<double()> energy_counter(const AdmittedCase& admitted, const backends::DeviceState& before) {
-  if (admitted.one->kernel.ranks > 1) return {};
+// Ranks have more devices than this process can ask. A device that shows no counter is not asked again.
+std::function<double()> energy_counter(const AdmittedCase& admitted) {
   backends::Device* const device = admitted.device;
-  if (device->memory().starts_with("host")) return [] { return backends::cpu::package_joules(); };
-  if (before.energy_j <= 0) return {};
-  return [device] { return device->state().energy_j; };
+  if (admitted.one->kernel.ranks > 1 || device->joules() <= 0) return {};
+  return [device] { return device->joules(); };
 }
 
 std::string place_of(const std::string& device, int64_t threads) { return fmt::format("{}, {}", device, threads); }
@@ -108,7 +105,7 @@ void Batch::measure() {
                                                       is_single_pass(experiment_.measure)),
                      .other_threads = OtherThreads(threads_of(admitted)),
                      .on_host = admitted.device->memory().starts_with("host"),
-                     .joules = energy_counter(admitted, before[admitted.device->memory()])});
+                     .joules = energy_counter(admitted)});
   recorder_.progress.phase(fmt::format("measuring a batch of {} case{}, about {}", cases.size(),
                                        cases.size() == 1 ? "" : "s", duration_text(about_s)));
   const backends::cpu::HostLoad load = load_of_all_ranks();

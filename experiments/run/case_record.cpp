@@ -248,7 +248,7 @@ void fill_time(reports::CaseRecord& record, const TimedPass& timed, const Refere
   record.time.median_s = reports::quantile(timed.samples_s, 0.5);
   record.time.p10_s = reports::quantile(timed.samples_s, 0.1);
   record.time.p90_s = reports::quantile(timed.samples_s, 0.9);
-  if (timed.energy_passes > 0) record.time.energy_j = timed.energy_j / static_cast<double>(timed.energy_passes);
+  if (timed.energy_j > 0) record.time.energy_j = timed.energy_j / static_cast<double>(timed.energy_passes);
 }
 
 void fill_clocks(reports::CaseRecord& record, const backends::DeviceState& before, const backends::DeviceState& after) {

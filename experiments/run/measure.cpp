@@ -76,13 +76,14 @@ void take_sample(TimedPass& timed, const MeasureSpec& spec, bool interrupted, Co
   };
   SampleObserver nobody;
   SampleObserver& observer = timed.observer != nullptr ? *timed.observer : nobody;
+  double joules = 0;
   unless_over([&] {
     cores.before_sample();
     observer.before_sample();
+    // Before the warm-up, so that nothing comes between it and the passes that are timed.
+    joules = timed.joules ? timed.joules() : 0;
     for (int i = 0; i < warm_up_of(timed, spec); ++i) timed.pass->run();
   });
-  double joules = 0;
-  unless_over([&] { joules = timed.joules ? timed.joules() : 0; });
   const backends::cpu::HostLoad before = backends::cpu::read_host_load();
   int64_t passes = 0;
   for (auto _ : state) {
@@ -104,8 +105,9 @@ void take_sample(TimedPass& timed, const MeasureSpec& spec, bool interrupted, Co
     timed.samples_s.push_back(seconds / static_cast<double>(timed.passes_per_sample));
     timed.spent_s += seconds;
     cores.sampled(timed);
-    if (const double more = joules > 0 ? timed.joules() - joules : 0; more > 0)
-      timed.energy_j += more, timed.energy_passes += timed.passes_per_sample + observer.more_passes();
+    if (joules > 0)
+      timed.add_energy(joules, timed.joules(),
+                       timed.passes_per_sample + warm_up_of(timed, spec) + observer.more_passes());
     last = timed.samples_s.size() == static_cast<size_t>(timed.repetitions) || timed.spent_s > spec.max_seconds ||
            is_settled(timed.samples_s, spec.until_noise);
     return observer.after_sample(timed.passes_per_sample, last);
@@ -116,6 +118,10 @@ void take_sample(TimedPass& timed, const MeasureSpec& spec, bool interrupted, Co
 }
 
 }  // namespace
+
+void TimedPass::add_energy(double before_j, double after_j, int64_t passes) {
+  if (after_j >= before_j) energy_j += after_j - before_j, energy_passes += passes;
+}
 
 bool is_settled(std::vector<double> samples_s, double until_noise) {
   const auto count = static_cast<double>(samples_s.size());

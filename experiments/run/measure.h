@@ -44,9 +44,13 @@ struct TimedPass {
   std::vector<int64_t> unsteady_samples = {};   // by number: next to a reading of unsteady cores
   backends::cpu::CoreState cores = {};          // the worst reading next to a sample
   int64_t passes_per_sample = 1;
-  double energy_j = 0;  // of all samples whose counter moved forward, and
-  int64_t energy_passes = 0;
-  Outcome outcome = {};  // if not ok, no further samples were taken
+  double energy_j = 0;        // by add_energy()
+  int64_t energy_passes = 0;  // the passes that took it
+  Outcome outcome = {};       // if not ok, no further samples were taken
+
+  // Adds what the counter showed before and after so many passes. It may move less often than samples are taken, so
+  // passes during which it stood still count as well. One that wrapped around says nothing.
+  void add_energy(double before_j, double after_j, int64_t passes);
 };
 
 // Measures all passes together. An exception becomes the outcome of its pass, and the others are still measured. Once

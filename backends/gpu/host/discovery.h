@@ -25,6 +25,8 @@ std::vector<DeviceInfo> list_devices(const char* backend, int count, Describe de
 void activate(int index);
 // Clocks, power and throttle reasons now.
 DeviceState read_state(int index);
+// Joules taken since its driver was loaded; 0: unknown. One call of the driver, not all of those of read_state().
+double read_joules(int index);
 // The link between two devices: "NVLink, 18 links", "PCIe"; "" if unknown.
 std::string link_between(int one, int other);
 

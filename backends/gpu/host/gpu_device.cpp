@@ -105,6 +105,7 @@ class GpuDevice final : public Device {
   }
   std::unique_ptr<Executor> executor(bool graph) override { return make_executor(info_, index_, graph); }
   DeviceState state() override { return read_state(index_); }
+  double joules() override { return read_joules(index_); }
   std::unique_ptr<Ranks> join(const RanksRequest& request) override {
     select();
     return join_devices(request, info_);

@@ -119,10 +119,11 @@ Wanted wanted_by(const Settings& settings) {
 namespace {
 
 // Rows of int8. A lane group of a device takes a tile at a time, and an H100 or H200 has 132 x 32 of them, so the time
-// is that of as many rounds as these need for all tiles. To begin a tile takes as long as some 256 columns. Tiles of
-// 256 columns are for chain.cu, which takes no other and needs a multiprocessor for each row group. (H100, K = 8,
-// sigma 4: at d = 7168 512 columns run at 1.15x the speed of 256, at 9216 768 at 1.14x that of 512, at 12288 1280 at
-// 1.03x that of 768; 2048 and 512 stay what they were at 16384 and 8192.)
+// is that of as many rounds as these need for all tiles. The beginning of a tile counts as 256 columns, which fits the
+// measurements. Tiles of 256 columns are for chain.cu, which takes no other and needs a multiprocessor for each row
+// group. (H100, K = 8, sigma 4: at d = 7168 512 columns run at 1.15x the speed of 256, at 9216 768 at 1.14x that of
+// 512, at 12288 1280 at 1.02x that of 768. 8192 and 16384 keep 512 and 2048. 1792, for 14336 and 20480, was not
+// measured.)
 int tile_cols_for_int8_rows(datasets::Shape shape) {
   constexpr int64_t kMultiprocessors = 132, kAtOnce = kMultiprocessors * 32;
   constexpr int kBeginning = 256, kStep = kMostSegmentCols;

@@ -167,7 +167,7 @@ UnitsPlan plan_one(const backends::Policy& policy, const Header& code, datasets:
 using Kernel = void (*)(Matrix, BlockPlan, Division, Hidden, gpu::Pointer<const uint16_t>, gpu::Pointer<float>,
                         gpu::Exchange);
 
-// Windows of three symbols run at 1.03x the speed of two with K = 8, B = 4, T = 8 (H200, 16384 x 16384).
+// Windows of three symbols run at 1.03x the speed of two with K = 8, B = 4, T = 10 (H200, 16384 x 16384).
 constexpr bool has_short_windows(int, int form) { return form == kFolded + 3 || form == kFolded + 4; }
 
 Kernel kernel_of(const Header& code) {

@@ -77,7 +77,6 @@ inline Hidden hidden_of(const BlockPlan& plan) { return {.ring_bits = kRingBits 
 
 // As many lane groups share rows as there are tiles for, and a block has a multiple of that.
 inline int lane_groups_of_rows(int lane_groups, int64_t tiles) {
-  if (tiles > 0 && lane_groups % tiles == 0) return static_cast<int>(tiles);
   int of_rows = 1;
   while (of_rows * 2 <= lane_groups && of_rows < tiles && lane_groups % (of_rows * 2) == 0) of_rows *= 2;
   return of_rows;

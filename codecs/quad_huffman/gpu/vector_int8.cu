@@ -65,27 +65,12 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void matvec(Matrix matrix, Block
 //                   with 2^13 entries (2026-11-27-h200/low_rates), up to 1.19x with symbols of 4 columns
 //                   (2026-11-25-h200/beat_int8_wide)
 //   groups16_fit2   in between: 1.10x to 1.26x at 5120 and 7168, up to 1.16x at 8192 (2026-11-27-h200/beat_int8_8192)
-// group_per_tile has a lane group for each of a row group's tiles, and as many such blocks on a multiprocessor as 32
-// lane groups make, so that no lane group waits for one that has a tile more. It has not been measured yet.
-constexpr RingPolicy kPolicies[] = {
-    {{"groups32"}, 32, 32, 1},
-    {{"groups16_fit2"}, 16, 8, 2},
-#ifdef ECMV_SEARCH
-    {{"group_per_tile"}, 0, 8, 0},
-#endif
-};
+constexpr RingPolicy kPolicies[] = {{{"groups32"}, 32, 32, 1}, {{"groups16_fit2"}, 16, 8, 2}};
 constexpr const RingPolicy &kGroups32 = kPolicies[0], &kGroups16Fit2 = kPolicies[1];
 
-// No lane groups where `policy` does not fit.
 BlockPlan plan_vector(const RingPolicy& policy, const Header& code, datasets::Shape shape,
                       const backends::DeviceInfo& device) {
-  if (policy.lane_groups != 0) return plan_of(policy, code, shape, InputType::int8, device.shared_bytes);
-  const int64_t tiles = column_tiles(shape.cols, tile_cols_of(code));
-  if (tiles < 2 || tiles > kLanes / 2) return {};
-  const int lane_groups = static_cast<int>(tiles);
-  const RingPolicy exact{{policy.name}, lane_groups, policy.copies, kLanes / lane_groups};
-  const BlockPlan plan = plan_of(exact, code, shape, InputType::int8, device.shared_bytes);
-  return plan.lane_groups == lane_groups ? plan : BlockPlan{};
+  return plan_of(policy, code, shape, InputType::int8, device.shared_bytes);
 }
 
 std::string_view choose(const backends::CompressedView& view, const backends::DeviceInfo& device, int) {
@@ -103,10 +88,7 @@ std::string refuses(const backends::CompressedView& view, const backends::Device
     return "The kernel's sums are larger than the product's until they are corrected, and need int32: at most 2^19 "
            "columns.";
   const BlockPlan plan = plan_vector(named.as<RingPolicy>(), header_of(view), view.shape, device);
-  if (plan.lane_groups > 0) return "";
-  return named.as<RingPolicy>().lane_groups == 0
-             ? "A lane group for each tile takes 2 to 16 tiles across the columns, and their rings."
-             : kRefusesSharedMemory;
+  return plan.lane_groups == 0 ? kRefusesSharedMemory : "";
 }
 
 using Kernel = void (*)(Matrix, BlockPlan, Hidden, gpu::Pointer<const int8_t>, gpu::Epilogue);

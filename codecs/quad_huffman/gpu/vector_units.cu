@@ -3,9 +3,9 @@
 // of. A row group that goes on in the next block costs a word a row, which the block hands to that one.
 //
 // sigma 4, K = 8, B = 4, T = 8, the best width of tiles: at d = 9216 1.29x the speed of vector_int8.cu (H100), at 12288
-// 1.22x with 1280 columns (H200), at 14336 the same; 0.85x to 0.97x from 5120 to 8192, where the row groups fill the
-// device less than once and handing on takes 1.5 us of 9 to 15. One block a multiprocessor instead of two, of 32 lane
-// groups or of 16 beside the next launch's 16, was slower everywhere.
+// 1.22x with 1280 columns (H200), at 14336 the same; 0.87x to 0.97x from 5120 to 8192, where the row groups fill the
+// device less than once and a layer of 9 to 15 us takes 0.8 to 1.5 us more (H100). One block a multiprocessor instead
+// of two, of 32 lane groups or of 16 beside the next launch's 16, was slower nearly everywhere.
 #include "backends/gpu/exchange.h"
 #include "backends/gpu/products/requantise.h"
 #include "codecs/quad_huffman/gpu/kernels.h"

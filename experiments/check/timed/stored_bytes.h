@@ -11,8 +11,8 @@
 
 namespace ecmv::experiments {
 
-// Whether the layer has the same results when its payload is inverted, or about 64 bytes of it, from a number that `first`
-// draws. Leaves it inverted.
+// Whether the layer has the same results when its payload is inverted, or about 64 bytes of it, from a byte on that
+// `first` draws. Leaves it inverted.
 bool is_same_with_other_bytes(backends::Pass& pass, const backends::UploadedMatrix& stored, backends::Op op, int layer,
                               const datasets::Matrix& matrix, size_t first);
 

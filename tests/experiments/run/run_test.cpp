@@ -132,6 +132,15 @@ TEST_CASE("a record knows how many of its codec's kernels and settings ran, what
   }
 }
 
+TEST_CASE("the energy of a pass is right where the counter moves less often than samples are taken") {
+  TimedPass timed;
+  for (int sample = 0; sample < 8; ++sample)  // two passes of 1 J each; the counter moves with every fourth sample
+    timed.add_energy(100 + sample / 4 * 8, 100 + (sample + 1) / 4 * 8, 2);
+  timed.add_energy(116, 3, 2);  // wrapped around
+  CHECK(timed.energy_j == 16);
+  CHECK(timed.energy_passes == 16);
+}
+
 TEST_CASE("samples are taken until their median is settled, or as often as the config says") {
   CHECK_FALSE(is_settled({1, 1, 1, 1, 1, 1, 1}, 0.01));  // seven samples have no interval
   CHECK(is_settled({1, 1, 1, 1, 1, 1, 1, 1}, 0.01));
