@@ -124,22 +124,30 @@ Outcome SampleCheck::compare_ranks() {
 }
 
 Outcome SampleCheck::mix_inputs() {
+  constexpr size_t kMostLayers = 8;
   const KernelSpec& kernel = admitted_.one->kernel;
   const Reference reference = reference_now();
   const bool floats = kernel.takes_tokens();
-  const size_t layer = floats || !reference.chain->chained ? random_() % left_layers_ : 0;
-  const int64_t cols = (*reference.matrices)[reference.matrix_of(layer)].shape.cols;
-  std::vector<std::byte> input(static_cast<size_t>(cols) * (floats ? sizeof(float) * kernel.batch : 1));
+  std::vector<size_t> layers(left_layers_);
+  std::iota(layers.begin(), layers.end(), size_t{0});
+  std::shuffle(layers.begin(), layers.end(), random_);
+  layers.resize(std::min(layers.size(), kMostLayers));
+  if (!floats && reference.chain->chained) layers = {0};
+  const int ranks = admitted_.device->shared()->ranks;
+  const int rank = other_rank_ = (other_rank_ < 0 ? static_cast<int>(random_() % 64) : other_rank_ + 1) % ranks;
   std::normal_distribution<float> normal;
-  for (size_t i = 0; i < input.size(); i += floats ? sizeof(float) : 1) {
-    const float number = floats ? reference.floats->rounded(normal(random_)) : 0;
-    if (floats)
-      std::memcpy(&input[i], &number, sizeof(number));
-    else
-      input[i] = static_cast<std::byte>(random_() % 256);
+  for (const size_t layer : layers) {
+    const int64_t cols = (*reference.matrices)[reference.matrix_of(layer)].shape.cols;
+    std::vector<std::byte> input(static_cast<size_t>(cols) * (floats ? sizeof(float) * kernel.batch : 1));
+    for (size_t i = 0; i < input.size(); i += floats ? sizeof(float) : 1) {
+      const float number = floats ? reference.floats->rounded(normal(random_)) : 0;
+      if (floats)
+        std::memcpy(&input[i], &number, sizeof(number));
+      else
+        input[i] = static_cast<std::byte>(random_() % 256);
+    }
+    admitted_.pass->set_input_of_rank(rank, static_cast<int>(layer), input);
   }
-  const int rank = static_cast<int>(random_() % static_cast<unsigned>(admitted_.device->shared()->ranks));
-  admitted_.pass->set_input_of_rank(rank, static_cast<int>(layer), input);
   admitted_.pass->mark_outputs(round_);
   admitted_.pass->run();
   Outcome outcome = compare_ranks();

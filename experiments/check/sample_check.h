@@ -97,6 +97,7 @@ class SampleCheck final : public SampleObserver {
   // One of so many passes is followed by a walk, or of ranks by one with unlike inputs, the first ones more often.
   static constexpr unsigned kWalk = 16, kFirstWalks = 8;
   bool whole_ = false;
+  int other_rank_ = -1;  // that had another input last
   // Together walks take no more than this part of the time of the case's samples, except for the first one: where a
   // device has no room for expected copies, they are slow.
   static constexpr double kShareOfWalks = 0.25;

@@ -93,13 +93,15 @@ bool is_same_with_other_bytes(backends::Pass& pass, const backends::UploadedMatr
   };
   if (rows.empty()) return false;
   // A copy may be kept as long as a few of the stored bytes are the same, so twice about 64 of all are inverted first.
-  // Both times they may lie in padding, but hardly all of them.
-  const auto step = static_cast<size_t>(std::max<int64_t>(1, payload_bytes(stored.view()) / 64));
-  size_t unchanged = 0;
-  for (const size_t from : {first % step, (first + step / 2) % step}) {
-    stored.invert_payload(from, step);
+  // One time they may lie in padding, or in one column for which the vector has a zero; then not the other time. The
+  // vectors of later layers of a chain may be zeros but for a few numbers.
+  const auto step = static_cast<size_t>(payload_bytes(stored.view()) / 64 | 1);
+  int unchanged = 0;
+  for (const size_t one : {step, step + 2}) {
+    if (op == backends::Op::matvec && layer > 0) break;
+    stored.invert_payload(first % one, one);
     unchanged += same_rows() == rows.size();
-    stored.invert_payload(from, step);
+    stored.invert_payload(first % one, one);
   }
   if (step > 1 && unchanged == 2) return true;
   stored.invert_payload(0, 1);

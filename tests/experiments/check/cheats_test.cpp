@@ -328,13 +328,14 @@ TEST_CASE("ties, saturation and extremes are tried before anything is timed") {
   ties.bind = bind_requantising<multiply_and_round_ties_away>;
   wrap.bind = bind_requantising<multiply_and_wrap>;
   once.bind = bind_requantising<multiply_and_round_once>;
-  for (const backends::Kernel& kernel :
-       {ties, wrap, once, make_kernel<multiply_without_the_least>(), make_kernel<multiply_but_the_last_odd_column>()}) {
+  for (const backends::Kernel& kernel : {ties, wrap, once, make_kernel<multiply_without_the_least>(),
+                                         make_kernel<multiply_but_the_last_odd_column>("odd")}) {
     INFO(kernel.variant);
     const reports::CaseRecord record =
         measured(kernel, make_codec(), "{source: gaussian, sigma: 4, shapes: [[301, 33]], layers: 2}");
     CHECK(record.status == Status::incorrect);
-    CHECK_THAT(record.reason, ContainsSubstring("extreme inputs, layer"));
+    const bool natural = kernel.variant == "once" || kernel.variant == "odd";  // other inputs may show it, too
+    if (!natural) CHECK_THAT(record.reason, ContainsSubstring("extreme inputs, layer"));
   }
   CHECK(measured(make_kernel<multiply_pairs_of_columns>(), make_codec(),
                  "{source: uniform, shapes: [[99, 33]], layers: 2, low: -128, high: -127}")

@@ -132,7 +132,7 @@ reports::CaseRecord measured(const std::string& kernels, const Fault& fault) {
   static const auto unknown_flags = experiments::initialise_timing({});
   const experiments::Experiment experiment = experiments::parse_experiment(
       "schema: 1\nname: exchange\nmeasure: {repetitions: 9, min_time: 0.02, max_seconds: 5}\nexperiments:\n"
-      "  - data: {source: gaussian, sigma: 4, d: 64, layers: 3}\n    codecs: raw_int8\n    kernels: {backend: scalar, "
+      "  - data: {source: gaussian, sigma: 4, d: 128, layers: 4}\n    codecs: raw_int8\n    kernels: {backend: scalar, "
       "threads: 1, ranks: 2, variant: first, policy: first, " +
           kernels + "}\n",
       "exchange", {}, codecs::all_codecs());
