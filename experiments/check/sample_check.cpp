@@ -44,7 +44,7 @@ void SampleCheck::before_pass() {
   set_running_case(key_, name_);
   if (one_pass_) return;
   round_ = static_cast<int>(random_() % (1 << 16));
-  whole_ = drawn(kWhole);
+  whole_ = draws_ && drawn(kWhole);
   if (whole_ && drawn(kWiped))
     admitted_.pass->poison_outputs(round_ % 2);
   else
@@ -73,7 +73,7 @@ Outcome SampleCheck::after_pass() {
 }
 
 bool SampleCheck::walks() {
-  return drawn(passes_ < kWalk ? kFirstWalks : kWalk) &&
+  return draws_ && drawn(passes_ < kWalk ? kFirstWalks : kWalk) &&
          in_walks_ <= kShareOfWalks * (in_samples_ + (Clock::now() - sample_begun_));
 }
 
@@ -179,7 +179,8 @@ Outcome SampleCheck::after_sample(int64_t passes, bool last) {
   const size_t layers = admitted_.reference.layers();
   if (!outcome.fine() || layers < 2 || !admitted_.pass->has_parts() || (passes < 4 && samples_ % 4 != 1))
     return outcome;
-  const size_t part = 1 + random_() % (layers - 1);
+  const size_t number = draws_ ? random_() : static_cast<size_t>(samples_ * 7 + 3);
+  const size_t part = 1 + number % (layers - 1);
   admitted_.pass->poison_outputs(samples_ % 2);
   admitted_.pass->run_first(static_cast<int>(part));
   left_layers_ = part;

@@ -49,7 +49,8 @@ class SampleCheck final : public SampleObserver {
         key_(admitted.one->key()),
         name_(admitted.one->name()),
         every_(every),
-        one_pass_(one_pass) {}
+        one_pass_(one_pass),
+        draws_(!admitted.device->info().emulated) {}
   void before_sample() override;
   void before_pass() override;
   Outcome after_pass() override;
@@ -86,6 +87,7 @@ class SampleCheck final : public SampleObserver {
   FreshInputs& fresh_;
   const std::string key_, name_;
   bool every_, one_pass_;
+  bool draws_;  // what it looks at; in the emulator, which times nothing, a run is repeated exactly
   std::optional<backends::cpu::Surroundings> kept_;  // while a sample is taken
   int samples_ = 0;
   int64_t passes_ = 0, more_passes_ = 0;

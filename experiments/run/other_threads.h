@@ -9,7 +9,7 @@ namespace ecmv::experiments {
 class OtherThreads {
  public:
   OtherThreads() = default;
-  // Of a case with so many threads; 0: nobody asks.
+  // `threads` of the case; 0: nobody asks.
   explicit OtherThreads(int threads) : threads_(threads) {}
   // Before each pass of a sample, and after the last one.
   void before_pass(int64_t number, int64_t passes);

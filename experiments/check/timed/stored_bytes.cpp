@@ -55,6 +55,13 @@ bool is_constant(const datasets::Matrix& matrix, int64_t row) {
   return row_bytes <= bytes || std::equal(first, first + row_bytes - bytes, first + bytes);
 }
 
+// The vectors of later layers of a chain may be zeros but for a few numbers.
+bool is_multiplied_with_much(backends::Pass& pass, backends::Op op, int layer, int64_t cols) {
+  if (op != backends::Op::matvec || layer == 0) return true;
+  const auto vector = pass.outputs(layer - 1);
+  return std::ssize(vector) != cols || 2 * std::ranges::count(vector, 0) <= cols;
+}
+
 void prepare_child(double seconds) {
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
@@ -93,12 +100,11 @@ bool is_same_with_other_bytes(backends::Pass& pass, const backends::UploadedMatr
   };
   if (rows.empty()) return false;
   // A copy may be kept as long as a few of the stored bytes are the same, so twice about 64 of all are inverted first.
-  // One time they may lie in padding, or in one column for which the vector has a zero; then not the other time. The
-  // vectors of later layers of a chain may be zeros but for a few numbers.
+  // One time they may lie in padding, or in one column for which the vector has a zero; then not the other time.
   const auto step = static_cast<size_t>(payload_bytes(stored.view()) / 64 | 1);
   int unchanged = 0;
   for (const size_t one : {step, step + 2}) {
-    if (op == backends::Op::matvec && layer > 0) break;
+    if (!is_multiplied_with_much(pass, op, layer, matrix.shape.cols)) break;
     stored.invert_payload(first % one, one);
     unchanged += same_rows() == rows.size();
     stored.invert_payload(first % one, one);
