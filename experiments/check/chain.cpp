@@ -72,11 +72,10 @@ float scale_of_double_rounding(std::span<const int32_t> y) {
 struct Beginnings {
   std::function<std::vector<int8_t>(size_t layer, int64_t cols)> input;
   std::function<float(size_t layer, std::span<const int32_t> sums)> scale;
-  bool may_chain = true;
 };
 
 ReferenceChain compute_chain(std::span<const datasets::Matrix> layers, const Beginnings& with) {
-  ReferenceChain chain{.chained = with.may_chain};
+  ReferenceChain chain;
   const backends::cpu::Team team(backends::cpu::Team::available_threads());
   for (size_t i = 0; i + 1 < layers.size(); ++i)
     if (layers[i].shape.rows != layers[i + 1].shape.cols) chain.chained = false;
@@ -128,13 +127,14 @@ ReferenceChain compute_reference_chain(const datasets::Dataset& dataset) {
   ReferenceChain chain =
       compute_chain(dataset.layers, {[&](size_t, int64_t cols) { return repeat(dataset.initial_vector, cols); },
                                      [](size_t, std::span<const int32_t> sums) { return natural_scale(sums); }});
-  auto all_alike = std::make_shared<ReferenceChain>(compute_chain(
-      dataset.layers,
-      {[](size_t, int64_t cols) { return extremes(cols); },
-       [&](size_t layer, std::span<const int32_t>) { return std::exp2(std::ceil(std::log2(chain.scales[layer]))); }}));
+  const auto scale = [&](size_t layer, std::span<const int32_t> sums) {
+    return layer % 2 == 1 ? scale_of_double_rounding(sums) : std::exp2(std::ceil(std::log2(chain.scales[layer])));
+  };
+  auto all_alike = std::make_shared<ReferenceChain>(
+      compute_chain(dataset.layers, {[](size_t, int64_t cols) { return extremes(cols); }, scale}));
   all_alike->extremes = std::make_shared<const ReferenceChain>(compute_chain(
-      dataset.layers, {scattered_extremes,
-                       [](size_t, std::span<const int32_t> sums) { return scale_of_double_rounding(sums); }, false}));
+      dataset.layers,
+      {scattered_extremes, [&](size_t layer, std::span<const int32_t>) { return all_alike->scales[layer]; }}));
   chain.extremes = std::move(all_alike);
   return chain;
 }

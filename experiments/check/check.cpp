@@ -123,19 +123,21 @@ OutputCheck check_probes(const PreparePass& prepare, backends::Device& device, b
 OutputCheck check_extremes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
                            const Reference& reference) {
   Reference extreme = reference;
+  extreme.chain = reference.chain->extremes;
+  if (extreme.chain == nullptr) return {};
+  plan.inputs = extreme.chain->inputs;
+  plan.scales = extreme.chain->scales;
+  const auto pass = prepare(device, plan);
   OutputCheck check;
-  while (check.fine() && (extreme.chain = extreme.chain->extremes) != nullptr) {
-    plan.chained = extreme.chain->chained;
-    plan.inputs = extreme.chain->inputs;
-    plan.scales = extreme.chain->scales;
-    const auto pass = prepare(device, plan);
+  for (; check.fine() && extreme.chain != nullptr; extreme.chain = extreme.chain->extremes) {
+    set_inputs(*pass, plan.op, extreme, plan.batch);
     pass->poison_outputs(0);
     for (size_t layer = 0; layer < extreme.layers() && check.outputs.empty(); ++layer) {
       pass->run_layer(static_cast<int>(layer));
       compare_layer(*pass, plan.op, extreme, layer, check);
     }
-    if (extreme.chain->extremes == nullptr) check.guards = pass->broken_guards();
   }
+  check.guards = pass->broken_guards();
   if (!check.outputs.empty()) check.outputs = "extreme inputs, " + check.outputs;
   return check;
 }

@@ -1,6 +1,6 @@
 // Whether sections, settings and shape are all that a codec decodes from. A codec that keeps data elsewhere, in a
-// static or in a file, stores as few bytes as it likes. So a process that was forked before anything was encoded decodes as
-// well; it opens no file and shares no memory.
+// static or in a file, stores as few bytes as it likes. So a process that was forked before anything was encoded
+// decodes as well; it opens no file and shares no memory.
 #pragma once
 
 #include <mutex>
