@@ -194,8 +194,8 @@ std::optional<int> ended_before_cases(const RunVerbOptions& options, const Exper
 }
 
 std::filesystem::path records_path(const RunVerbOptions& options, const Experiment& experiment) {
-  if (options.output == "-" && OwnStdout::file() != STDOUT_FILENO) return fmt::format("/dev/fd/{}", OwnStdout::file());
-  if (options.output == "-") return "/dev/stdout";
+  if (options.output == "-" || options.output == "/dev/stdout")
+    return OwnStdout::file() == STDOUT_FILENO ? "/dev/stdout" : fmt::format("/dev/fd/{}", OwnStdout::file());
   if (!options.output.empty()) return options.output;
   return std::filesystem::path("out") / experiment.name /
          records_name(experiment.shard ? shard_part(*experiment.shard) : "");
