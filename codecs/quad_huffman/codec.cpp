@@ -45,7 +45,7 @@ const Codec& codec() {
       .source =
           "our own; length limits by package-merge (Larmore and Hirschberg, J. ACM 1990), patches after PFOR (Zukowski "
           "et al., ICDE 2006)",
-      .format_version = 1,
+      .format_version = 2,
       .lossless = true,
       .settings = setting_infos(),
       .refuses = refuses,

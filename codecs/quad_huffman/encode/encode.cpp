@@ -139,14 +139,16 @@ class PatchEncoder {
 
 class Encoder {
  public:
-  Encoder(datasets::MatrixView matrix, const Model& model, int tile_cols, Layout layout)
-      : patches(model.form, layout),
+  Encoder(datasets::MatrixView matrix, const Model& model, const Header& header)
+      : patches(model.form, header.layout),
         elements_(reinterpret_cast<const uint8_t*>(matrix.elements.data())),
         rows_(matrix.shape.rows),
         cols_(matrix.shape.cols),
         model_(model),
         form_(model.form),
-        tile_cols_(tile_cols),
+        tile_cols_(tile_cols_of(header)),
+        raw_row_bytes_(raw_bytes_of_cols(header, matrix.shape.cols)),
+        raw_bytes_past_(raw_bytes_past(header, matrix.shape.cols)),
         segment_cols_(segment_cols(model.symbol_cols)) {
     for (int i = 0; i < 256; ++i) {
       const int w = form_.floats ? i : static_cast<int8_t>(i), clamped = model.clamped_high(w);
@@ -178,6 +180,7 @@ class Encoder {
       }
       strings_[lane].finish();
     }
+    if (first_col + tile_width == cols_) raw.resize(static_cast<size_t>((group + 1) * raw_row_bytes_));
 
     const size_t schedule_begin = schedule.size();
     schedule.resize(schedule_begin + static_cast<size_t>(tile_cols_ / segment_cols_));
@@ -202,6 +205,7 @@ class Encoder {
     append_count(tiles, static_cast<uint64_t>(patches.count()));
     append<uint32_t>(tiles, 0);
     append<uint32_t>(tiles, 0);
+    raw.resize(raw.size() + static_cast<size_t>(raw_bytes_past_));
   }
 
   std::vector<std::byte> tiles, schedule, codes, raw;
@@ -343,6 +347,7 @@ class Encoder {
   const Model& model_;
   Form form_;
   int tile_cols_;
+  int64_t raw_row_bytes_, raw_bytes_past_;
   int segment_cols_;
   std::array<uint32_t, 256> high_;  // high part by element or exponent, clamped; kOutside where clamping changed it
   std::array<uint8_t, 256> low_;    // its raw bits
@@ -357,7 +362,14 @@ class Encoder {
 
 bool encode_sections(datasets::MatrixView matrix, const Model& model, int tile_cols, Layout layout,
                      CompressedMatrix& compressed) {
-  Encoder encoder(matrix, model, tile_cols, layout);
+  Header header{.form = model.form,
+                .table_bits = model.table_bits,
+                .lowest = model.lowest,
+                .tile_segments = tile_cols / segment_cols(model.symbol_cols),
+                .symbol_cols = model.symbol_cols,
+                .layout = layout,
+                .rotated = model.rotated};
+  Encoder encoder(matrix, model, header);
   for (int64_t group = 0; group < row_groups(matrix.shape.rows); ++group)
     for (int64_t column = 0; column < column_tiles(matrix.shape.cols, tile_cols); ++column)
       if (!encoder.encode_tile(group, column)) return false;
@@ -369,14 +381,7 @@ bool encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
   const int64_t code_padding = static_cast<int64_t>(encoder.codes.size()) - (encoder.code_bits + 7) / 8;
   const int64_t raw_padding =
       static_cast<int64_t>(encoder.raw.size()) - (matrix.shape.elements() * model.form.raw_bits + 7) / 8;
-  const Header header{.form = model.form,
-                      .table_bits = model.table_bits,
-                      .lowest = model.lowest,
-                      .tile_segments = tile_cols / segment_cols(model.symbol_cols),
-                      .symbol_cols = model.symbol_cols,
-                      .layout = layout,
-                      .rotated = model.rotated,
-                      .largest_substitute = encoder.patches.largest_substitute()};
+  header.largest_substitute = encoder.patches.largest_substitute();
   compressed.sections.push_back({"header", Role::table, 64, write_header(header)});
   compressed.sections.push_back({"table", Role::table, 64, std::move(table)});
   compressed.sections.push_back({"tiles", Role::index, 64, std::move(encoder.tiles)});

@@ -111,9 +111,8 @@ Stored open_checked(const CompressedView& view) {
   const int64_t tiles = stored.row_groups * stored.column_tiles;
   require(bytes(kTiles) == kTileBytes * (tiles + 1), "The index of tiles of a quad_huffman stream has a wrong size.");
   require(bytes(kSchedule) == tiles * stored.tile_segments, "The schedule of a quad_huffman stream has a wrong size.");
-  require(
-      bytes(kRaw) == stored.row_groups * stored.row_segments * raw_bytes_of_segment(stored.symbol_cols, stored.form),
-      "The raw bits of a quad_huffman stream have a wrong size.");
+  require(bytes(kRaw) == stored.row_groups * stored.raw_row_bytes + raw_bytes_past(stored, stored.cols),
+          "The raw bits of a quad_huffman stream have a wrong size.");
   const int each_patch = stored.strips() ? kPacketBytes : patch_bytes(stored.form);
   require(bytes(kPatches) % each_patch == 0, "The patches of a quad_huffman stream have no whole number.");
   const TileIndex end = stored.tile(tiles);

@@ -37,6 +37,7 @@ struct Stored : Header {
   datasets::Shape size;  // the matrix: the same, except for fragments and strips
   int tile_cols;
   int64_t row_groups, column_tiles, row_segments;
+  int64_t raw_row_bytes;  // a row group's raw bits
   const uint8_t *table, *tiles, *schedule, *codes, *raw, *patches;
 
   bool fragments() const { return layout == Layout::fragments; }
@@ -62,7 +63,7 @@ struct Stored : Header {
   int64_t cols_of(int64_t column) const { return std::min<int64_t>(tile_cols, cols - column * tile_cols); }
   int64_t segments_of(int64_t column) const { return (cols_of(column) + segment_cols() - 1) / segment_cols(); }
   const uint8_t* raw_of(int64_t group, int64_t segment_of_row) const {
-    return raw + (group * row_segments + segment_of_row) * raw_bytes_of_segment(symbol_cols, form);
+    return raw + group * raw_row_bytes + segment_of_row * raw_bytes_of_segment(symbol_cols, form);
   }
   // Bytes from a lane's raw words to the next one's.
   int raw_lane_bytes() const { return 4 * raw_unit_words(symbol_cols, form); }
@@ -134,6 +135,7 @@ inline Stored open_stored(const CompressedView& view) {
   s.tile_cols = tile_cols_of(s);
   s.row_groups = row_groups(s.rows), s.column_tiles = s.tile_cols == 0 ? 0 : column_tiles(s.cols, s.tile_cols);
   s.row_segments = row_segments(s.cols, s.symbol_cols);
+  s.raw_row_bytes = raw_bytes_of_cols(s, s.cols);
   s.table = bytes(kTable), s.tiles = bytes(kTiles), s.schedule = bytes(kSchedule), s.codes = bytes(kCodes);
   s.raw = bytes(kRaw), s.patches = bytes(kPatches);
   return s;

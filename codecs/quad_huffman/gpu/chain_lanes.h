@@ -192,7 +192,8 @@ class AheadTiles {
   }
   // A tile is one segment.
   ECMV_GPU_DEVICE static gpu::Pointer<const std::byte> raw_of(const Matrix& matrix, AheadTile tile, int raw_bytes) {
-    return matrix.streams.raw + number_of(matrix, tile) * static_cast<int64_t>(raw_bytes);
+    return matrix.streams.raw + AheadLayers::group_of(tile.round) * matrix.streams.raw_row_bytes +
+           tile.column * static_cast<int64_t>(raw_bytes);
   }
 
   // Loads the tile's index and the next one, word l to lane l, while the tiles before it are under way. Prefetches its

@@ -26,6 +26,7 @@ inline Matrix matrix_of(const backends::CompressedView& view, const Header& code
                       .patches = reinterpret_cast<const uint16_t*>(bytes(kPatches)),
                       .signs = reinterpret_cast<const uint8_t*>(bytes(kPatches) + kPatchWordBytes * patch_count),
                       .patch_count = patch_count,
+                      .raw_row_bytes = raw_bytes_of_cols(code, stored.cols),
                       .row_segments = static_cast<int>(row_segments(stored.cols, code.symbol_cols)),
                       .tile_segments = code.tile_segments},
           .entries = 1 << code.table_bits,

@@ -57,7 +57,7 @@ std::map<std::string, Bytes> worked_tile() {
 TEST_CASE("the worked tile of quad_huffman's FORMAT.md decodes to its elements", "[quad_huffman]") {
   std::map<std::string, Bytes> named = worked_tile();
   const codecs::CodecEntry& entry = *codecs::find_codec("quad_huffman");
-  CHECK(entry.codec->format_version == 1);
+  CHECK(entry.codec->format_version == 2);
   datasets::Matrix matrix;
   matrix.shape = {2, 6};
   matrix.elements = named["elements"];

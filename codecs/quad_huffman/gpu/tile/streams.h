@@ -24,6 +24,7 @@ struct Streams {
   // registers.
   gpu::Pointer<const uint8_t> signs;
   int64_t patch_count;
+  int64_t raw_row_bytes;  // a row group's raw bits
   int row_segments, tile_segments;
 };
 
