@@ -7,7 +7,6 @@
 #include <boost/context/pooled_fixedsize_stack.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -381,13 +380,12 @@ void run_blocks(const std::vector<std::unique_ptr<Block>>& blocks, bool reversed
 
 }  // namespace
 
-// The numbers of `count` groups of blocks, in another order in each launch: devices promise none. The orders are the
-// same in each run of a program.
+// The numbers of `count` groups of blocks, shuffled: devices promise no order. It is the same for each grid of so many,
+// since blocks of several processes may wait for each other, one pair at a time.
 static std::vector<int64_t> shuffled_groups(int64_t count) {
-  static std::atomic<uint64_t> launch = 0;
   std::vector<int64_t> groups(static_cast<size_t>(count));
   std::iota(groups.begin(), groups.end(), int64_t{0});
-  std::shuffle(groups.begin(), groups.end(), std::mt19937_64(launch++));
+  std::shuffle(groups.begin(), groups.end(), std::mt19937_64(static_cast<uint64_t>(count)));
   return groups;
 }
 
