@@ -102,6 +102,8 @@ class Device {
   }
   // GPUs: the link between this device and another of the backend's list; "" if unknown.
   virtual std::string link_to(int /*other*/) { return {}; }
+  // GPUs: bytes of its memory that are free now, of shared devices on the fullest one; -1: unknown.
+  virtual int64_t free_memory() { return -1; }
 };
 
 // Which device to open, and how.

@@ -80,6 +80,7 @@ constexpr std::array kFields = {
     Field{"source", [](const CaseRecord& r) { return source_label(r); }},
     Field{"split", [](const CaseRecord& r) { return r.ranks.split; }},
     Field{"threads", [](const CaseRecord& r) { return positive_text(r.kernel.threads); }},
+    Field{"type", [](const CaseRecord& r) { return r.data.type; }},
     Field{"variant", [](const CaseRecord& r) { return r.kernel.variant; }},
     Field{"weights", [](const CaseRecord& r) { return weights_label(r) + ", " + shape_label(r); }},
 };

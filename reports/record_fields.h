@@ -156,6 +156,13 @@ struct CaseRecord {
     std::vector<double> exchange_samples_s = {}, product_samples_s = {};  // of one pass, each alone
   } ranks;
 
+  // GPUs: the memory of a device, of several the one with most weights; `device_bytes` 0: unknown.
+  struct Memory {
+    std::int64_t weight_bytes = 0;  // stored bytes of the case's layers there
+    std::int64_t device_bytes = 0;  // in all
+    std::int64_t free_bytes = 0;    // once the pass stood there, beside other cases' layers if the run kept any
+  } memory;
+
   // What else the machine did while the batch of this case was measured, and how fast its cores were next to the
   // samples of this case; unknown in older records.
   struct Host {
@@ -373,6 +380,13 @@ void visit_host(Visitor& v, Host& host) {
   }
 }
 
+template <class Visitor, class Memory>
+void visit_memory(Visitor& v, Memory& memory) {
+  v.count("weight_bytes", memory.weight_bytes, 56);
+  v.count("device_bytes", memory.device_bytes, 56);
+  v.count("free_bytes", memory.free_bytes, 56);
+}
+
 template <class Visitor, class Ranks>
 void visit_ranks(Visitor& v, Ranks& ranks) {
   v.field("count", ranks.count);
@@ -420,6 +434,7 @@ void visit_case(Visitor& v, Record& r) {
   v.object("time", [&] { visit_time(v, r.time, watched_host, watched_cores); });
   if (v.has(watched_host || watched_cores)) v.object("host", [&] { visit_host(v, r.host); });
   if (v.has(r.ranks.count > 1)) v.object("ranks", [&] { visit_ranks(v, r.ranks); });
+  if (v.has(r.memory.device_bytes > 0)) v.object("memory", [&] { visit_memory(v, r.memory); });
   v.object("check", [&] {
     v.field("decode", r.check.decode);
     v.field("outputs", r.check.outputs);

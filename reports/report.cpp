@@ -189,7 +189,8 @@ ReportTables tables_of(const RecordSet& records, const Contexts& contexts) {
                       block_tables(records),
                       filled({library_table(records)})};
   for (Table& table :
-       filled({steps_table(records), strong_scaling_table(records, contexts), weak_scaling_table(records)}))
+       filled({shapes_table(records, contexts), steps_table(records), step_memory_table(records),
+               strong_scaling_table(records, contexts), weak_scaling_table(records), forecast_table(records)}))
     tables.more.push_back(std::move(table));
   tables.more.push_back(coverage_table(records));
   if (!records.bandwidths.empty()) tables.more.push_back(bandwidth_table(records));

@@ -38,6 +38,7 @@ inline void copy_in(std::byte* device, const std::byte* host, int64_t bytes) {
   if (bytes > 0) std::memcpy(device, host, static_cast<size_t>(bytes));
 }
 inline void copy_out(std::byte* host, const std::byte* device, int64_t bytes) { copy_in(host, device, bytes); }
+inline void copy_within(std::byte* to, const std::byte* from, int64_t bytes) { copy_in(to, from, bytes); }
 
 class Stream {
  public:

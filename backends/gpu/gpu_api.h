@@ -111,6 +111,13 @@ inline void copy_out(std::byte* host, const std::byte* device, int64_t bytes) {
     check(ECMV_GPU_API(Memcpy)(host, device, static_cast<size_t>(bytes), ECMV_GPU_API(MemcpyDeviceToHost)),
           "copying from the device");
 }
+// From one place of the device's memory to another.
+inline void copy_within(std::byte* to, const std::byte* from, int64_t bytes) {
+  if (bytes <= 0) return;
+  check(ECMV_GPU_API(Memcpy)(to, from, static_cast<size_t>(bytes), ECMV_GPU_API(MemcpyDeviceToDevice)),
+        "copying on the device");
+  check(ECMV_GPU_API(StreamSynchronize)(nullptr), "copying on the device");
+}
 
 class Stream {
  public:

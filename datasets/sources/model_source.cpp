@@ -21,7 +21,7 @@ namespace {
 constexpr ParameterInfo kModelParameters[] = {
     {.name = "model",
      .help = "a folder or file with weights; a config.json, or a folder with only that; or a name: llama_2_7b, "
-             "llama_3_8b, llama_3_70b, mistral_7b, qwen3_0_6b, qwen3_8b, qwen3_32b, smollm2_135m",
+             "llama_3_8b, llama_3_70b, llama_3_405b, mistral_7b, qwen3_0_6b, qwen3_8b, qwen3_32b, smollm2_135m",
      .is_text = true,
      .required = true},
     {.name = "blocks",

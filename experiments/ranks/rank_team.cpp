@@ -131,6 +131,13 @@ void RankDevice::describe_devices(const std::vector<json>& labels, const std::ve
 
 backends::DeviceState RankDevice::state() { return team_.own().device(id_).state(); }
 
+int64_t RankDevice::free_memory() {
+  int64_t least = INT64_MAX;
+  for (const json& answer : team_.tell(ranks_, {{"do", "free memory"}, {"device", id_}}))
+    least = std::min(least, answer.get<int64_t>());
+  return least;
+}
+
 void RankDevice::select() { team_.own().device(id_).select(); }
 
 std::vector<std::unique_ptr<backends::UploadedMatrix>> RankDevice::upload_layer(

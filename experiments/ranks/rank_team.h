@@ -34,6 +34,7 @@ class RankDevice final : public backends::Device {
   std::vector<double> time_reads(int64_t bytes, int repetitions) override;  // all ranks together, the slowest
   backends::DeviceState state() override;                                   // of rank 0's device
   const backends::SharedDevice* shared() const override { return &shared_; }
+  int64_t free_memory() override;
 
  private:
   void connect(nlohmann::json& command, int64_t vector_bytes);

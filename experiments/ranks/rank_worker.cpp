@@ -113,6 +113,7 @@ json RankWorker::act(const json& command) {
   if (what == "prepare") return prepare(command);
   if (what == "read")
     return devices_.at(command.at("device"))->time_reads(command.at("bytes"), command.at("repetitions"));
+  if (what == "free memory") return devices_.at(command.at("device"))->free_memory();
   const int id = command.at("id");
   if (what == "forget upload") return uploads_.erase(id), json();
   if (what == "changed sections") return uploads_.at(id)->changed_sections();
@@ -174,7 +175,9 @@ json RankWorker::connect(const json& command) {
 
 void RankWorker::keep(const json& command) {
   const backends::CompressedMatrix matrix = matrix_from(command);
-  for (const int id : command.at("ids")) uploads_[id] = devices_.at(command.at("device"))->upload(matrix);
+  const auto ids = command.at("ids").get<std::vector<int>>();
+  auto copies = devices_.at(command.at("device"))->upload_layer({&matrix, 1}, {}, ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) uploads_[ids[i]] = std::move(copies[i]);
 }
 
 // Answers how the layers' float products round.

@@ -16,6 +16,7 @@
 #include "experiments/ranks/rank_team.h"
 #include "experiments/run/case_record.h"
 #include "experiments/run/running_case.h"
+#include "reports/fields.h"
 
 namespace ecmv::experiments {
 
@@ -132,6 +133,27 @@ std::string refusal_of(const backends::PassPlan& plan, const backends::Compresse
 
 }  // namespace
 
+namespace {
+
+size_t count_of(const LayersOrParts& layers) {
+  return layers.splits.empty() ? layers.encoded->layers.size() : layers.splits.size();
+}
+
+// Bytes of the layers in the memory of the device that has most of them; `copies` of each, or one.
+int64_t most_bytes(const LayersOrParts& layers, std::span<const int64_t> copies) {
+  const size_t count = count_of(layers), parts = count == 0 ? 0 : layers.encoded->layers.size() / count;
+  int64_t most = 0;
+  for (size_t rank = 0; rank < parts; ++rank) {
+    int64_t bytes = 0;
+    for (size_t layer = 0; layer < count; ++layer)
+      bytes += (copies.empty() ? 1 : copies[layer]) * layers.encoded->layers[layer * parts + rank].stored_bytes();
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
+}  // namespace
+
 // Goes from the device to the pass.
 Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan) {
   const KernelSpec& kernel = admitted.one->kernel;
@@ -167,6 +189,7 @@ Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, 
   admitted.upload = upload_to(device, layers, kernel.pairs);
   for (const auto& matrix : *admitted.upload) plan.layers.push_back(matrix.get());
   admitted.pass = options_.prepare(device, plan);
+  fill_memory(admitted.record, device, most_bytes(layers, {}));
   if (const backends::SharedDevice* shared = device.shared())
     fill_ranks(admitted.record, *shared, layers.splits, admitted.reference);
   return {};
@@ -177,7 +200,8 @@ Outcome Admission::prepare_step(AdmittedCase& admitted, const LayersOrParts& lay
   const KernelSpec& kernel = admitted.one->kernel;
   const ReferenceProducts& products = admitted.reference.floats->products();
   if (!products.refused.empty()) return {Status::refused, products.refused};
-  admitted.reference.order = step_layers(dataset_.layers(), kernel.repeat).order;
+  const StepLayers step = step_layers(dataset_.layers(), kernel.repeat);
+  admitted.reference.order = step.order;
   admitted.upload = upload_copies(*admitted.device, layers, kernel.pairs, admitted.reference.order);
   plan.op = Op::matmul;
   plan.chained = false;
@@ -200,6 +224,7 @@ Outcome Admission::prepare_step(AdmittedCase& admitted, const LayersOrParts& lay
       chosen.kernels, [](const backends::ChosenKernel& one) { return one.kernel->op == Op::decode; });
   plan.kernels = std::move(chosen.kernels);
   admitted.pass = options_.prepare(*admitted.device, plan);
+  fill_memory(admitted.record, *admitted.device, most_bytes(layers, step.copies));
   if (const backends::SharedDevice* shared = admitted.device->shared())
     fill_ranks(admitted.record, *shared, layers.splits, admitted.reference);
   return {};
@@ -255,10 +280,6 @@ Outcome check_copies(const AdmittedCase& admitted) {
 
 namespace {
 
-size_t count_of(const LayersOrParts& layers) {
-  return layers.splits.empty() ? layers.encoded->layers.size() : layers.splits.size();
-}
-
 Upload upload_layer(backends::Device& device, const LayersOrParts& layers, size_t layer, size_t copies) {
   const std::span<const backends::CompressedMatrix> encoded = layers.encoded->layers;
   if (layers.splits.empty()) return device.upload_layer(encoded.subspan(layer, 1), {}, copies);
@@ -267,15 +288,33 @@ Upload upload_layer(backends::Device& device, const LayersOrParts& layers, size_
   return device.upload_layer(encoded.subspan(layer * count, count), split, copies);
 }
 
+// Asks before anything is uploaded, which for a large model takes minutes. Throws OutOfMemory.
+void expect_room(backends::Device& device, int64_t bytes) {
+  const int64_t free = device.free_memory();
+  if (free < 0 || bytes <= free) return;
+  const auto text = [](int64_t count) { return reports::bytes_text(static_cast<double>(count)); };
+  const backends::SharedDevice* const shared = device.shared();
+  const std::string on = shared == nullptr ? "on the device" : fmt::format("on each of {} devices", shared->ranks);
+  throw backends::OutOfMemory(fmt::format("The stored weights take {} {}, where {} of {} are free.", text(bytes), on,
+                                          text(free), text(device.info().memory_bytes)));
+}
+
 std::string place_of_uploads(const backends::Device& device, bool pairs) {
   return fmt::format("{}{}", device.memory(), pairs ? " in pairs" : "");
 }
 
 }  // namespace
 
+bool Admission::forget_uploads() {
+  const bool any = std::ranges::any_of(uploads_, [](const auto& upload) { return upload.second != nullptr; });
+  uploads_.clear();
+  return any;
+}
+
 std::shared_ptr<const Upload> Admission::upload_to(backends::Device& device, const LayersOrParts& layers, bool pairs) {
   std::shared_ptr<const Upload>& slot = uploads_[place_of_uploads(device, pairs)];
   if (slot == nullptr) {
+    expect_room(device, most_bytes(layers, {}));
     Upload fresh;
     for (size_t i = 0; i < count_of(layers); ++i)
       fresh.push_back(std::move(upload_layer(device, layers, i, 1).front()));
@@ -291,6 +330,9 @@ std::shared_ptr<const Upload> Admission::upload_copies(backends::Device& device,
   if (slot == nullptr) {
     std::vector<std::vector<size_t>> places(count_of(layers));
     for (size_t layer = 0; layer < order.size(); ++layer) places[order[layer]].push_back(layer);
+    std::vector<int64_t> counts;
+    for (const std::vector<size_t>& of_matrix : places) counts.push_back(static_cast<int64_t>(of_matrix.size()));
+    expect_room(device, most_bytes(layers, counts));
     Upload fresh(order.size());
     for (size_t matrix = 0; matrix < places.size(); ++matrix) {
       if (places[matrix].empty()) continue;

@@ -49,6 +49,8 @@ class Admission {
             const CodecChoice& codec, const EncodedLayers& encoded);
   // `record` holds the facts known so far. Throws nothing.
   AdmittedCase admit(const Case& one, reports::CaseRecord record);
+  // Layers that no admitted case uses leave the devices' memory. Returns whether any were kept for later cases.
+  bool forget_uploads();
 
  private:
   // The layers; with ranks, each rank's part encoded by itself.

@@ -186,6 +186,11 @@ void fill_device(reports::CaseRecord& record, const backends::Device& device) {
   if (info.clock_hz > 0) record.kernel.highest_clock_hz = info.clock_hz;
 }
 
+void fill_memory(reports::CaseRecord& record, backends::Device& device, int64_t weight_bytes) {
+  if (const int64_t free = device.free_memory(); free >= 0)
+    record.memory = {.weight_bytes = weight_bytes, .device_bytes = device.info().memory_bytes, .free_bytes = free};
+}
+
 void fill_ranks(reports::CaseRecord& record, const backends::SharedDevice& shared, std::span<const LayerSplit> splits,
                 const Reference& reference) {
   const int64_t bytes_of_row = reports::has_tokens(record) ? 4 * record.kernel.batch : 1;

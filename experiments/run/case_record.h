@@ -34,6 +34,8 @@ void fill_distortion(reports::CaseRecord& record, const datasets::Distortion& di
 // The device's model, followed by its number where it is not the first of its backend.
 std::string device_label(const backends::Device& device);
 void fill_device(reports::CaseRecord& record, const backends::Device& device);
+// For devices that tell what is free, once the pass stands in their memory. `weight_bytes`: of the fullest.
+void fill_memory(reports::CaseRecord& record, backends::Device& device, int64_t weight_bytes);
 // Records who shares the layers, and the bytes they exchange. `splits` of every matrix.
 void fill_ranks(reports::CaseRecord& record, const backends::SharedDevice& shared, std::span<const LayerSplit> splits,
                 const Reference& reference);

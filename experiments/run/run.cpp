@@ -31,6 +31,12 @@ std::string names_of(std::span<const CodecChoice> codecs) {
   return names;
 }
 
+// Not where ranks share all cases: each encodes parts of its own. A lossy codec's reference is its decoded whole.
+bool needs_whole_layers(const CodecChoice& codec, const std::vector<const Case*>& cases) {
+  return std::ranges::any_of(cases, [](const Case* one) { return one->kernel.ranks <= 1; }) ||
+         std::ranges::any_of(codec.all(), [](const CodecChoice* one) { return !one->entry->codec->lossless; });
+}
+
 class Run {
  public:
   Run(const Experiment& experiment, const RunOptions& options)
@@ -79,8 +85,15 @@ class Run {
       cases_of.back().push_back(one);
     }
     for (size_t next = 0; next < codecs.size() && !options_.interrupted();) {
-      const auto together =
-          std::span(codecs).subspan(next, encoded_at_once(std::span(codecs).subspan(next), dataset.layers()));
+      size_t whole = next;
+      while (whole < codecs.size() && needs_whole_layers(codecs[whole], cases_of[whole])) ++whole;
+      if (whole == next) {
+        run_codec(dataset, codecs[next], {}, cases_of[next]);
+        ++next;
+        continue;
+      }
+      const auto rest = std::span(codecs).subspan(next, whole - next);
+      const auto together = rest.first(encoded_at_once(rest, dataset.layers()));
       recorder_.progress.phase("encoding with " + names_of(together));
       set_running_case({}, {});  // encoders are no kernels, and may take long
       std::vector<EncodedLayers> all = encode_and_check(together, dataset.layers(), options_.interrupted);
@@ -100,8 +113,10 @@ class Run {
       if (options_.interrupted()) return;
       recorder_.progress.phase("verifying " + one->codec.short_name());
       AdmittedCase admitted = admission.admit(*one, describe(*one, dataset));
-      if (admitted.outcome.status == Status::out_of_memory && !batch_.empty()) {
-        batch_.measure();  // there is no room for other codecs' layers beside these
+      // There may be no room for other layers beside these: of other codecs, or of this one for other devices.
+      if (admitted.outcome.status == Status::out_of_memory && (admission.forget_uploads() || !batch_.empty())) {
+        batch_.measure();
+        admitted = {};  // its layers leave as well
         admitted = admission.admit(*one, describe(*one, dataset));
       }
       if (admitted.pass == nullptr)

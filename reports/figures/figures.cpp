@@ -183,10 +183,11 @@ Point FigureMaker::with_spread(const CaseRecord& record, Point point, const std:
 
 std::vector<Figure> FigureMaker::all() const {
   std::vector<Figure> figures;
-  for (auto make : {&FigureMaker::throughput_over_size, &FigureMaker::bits_against_speed, &FigureMaker::rate_distortion,
-                    &FigureMaker::speed_over_batch, &FigureMaker::speedup_over_sigma, &FigureMaker::speedup_by_shape,
-                    &FigureMaker::speedup_map, &FigureMaker::roofline, &FigureMaker::break_even,
-                    &FigureMaker::decode_rate, &FigureMaker::size_by_role, &FigureMaker::overhead_by_role}) {
+  for (auto make :
+       {&FigureMaker::throughput_over_size, &FigureMaker::bits_against_speed, &FigureMaker::rate_distortion,
+        &FigureMaker::speed_over_batch, &FigureMaker::speedup_over_sigma, &FigureMaker::speedup_by_shape,
+        &FigureMaker::speedup_map, &FigureMaker::tokens_map, &FigureMaker::roofline, &FigureMaker::break_even,
+        &FigureMaker::decode_rate, &FigureMaker::size_by_role, &FigureMaker::overhead_by_role}) {
     for (Figure& figure : (this->*make)()) figures.push_back(std::move(figure));
   }
   return figures;

@@ -61,6 +61,7 @@ class FigureMaker {
   std::vector<Figure> speed_over_batch() const;    // MAC/s and tokens/s, two batches or more
   std::vector<Figure> speedup_by_shape() const;    // matrices that are not square
   std::vector<Figure> speedup_map() const;         // two sigmas and two sizes or more
+  std::vector<Figure> tokens_map() const;          // three shapes and two batches or more
   std::vector<Figure> roofline() const;
   std::vector<Figure> break_even() const;
   std::vector<Figure> decode_rate() const;  // GPUs

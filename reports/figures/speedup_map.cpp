@@ -1,7 +1,8 @@
-// Speed-up over size and σ as a map, a figure for each codec.
+// Maps of speed-up, a figure for each codec: over size and σ, and over shape and tokens.
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "reports/fields.h"
@@ -40,6 +41,40 @@ std::vector<Figure> FigureMaker::speedup_map() const {
     figures.push_back({facet.id, "Speed-up over raw: size and σ",
                        fmt::format("{} · {} · {} · {}", names.label, names.detail, facet.cases.front()->time.cache,
                                    device_label(*facet.cases.front())),
+                       "The thick line parts what is faster than uncompressed from what is slower.", std::move(map),
+                       facet.cases});
+  }
+  return figures;
+}
+
+std::vector<Figure> FigureMaker::tokens_map() const {
+  std::vector<Figure> figures;
+  Cases cases = ok_cases();
+  std::erase_if(cases, [&](const CaseRecord* r) { return contexts_.is_baseline(*r) || !has_tokens(*r); });
+  const auto shape_of = [](const CaseRecord& r) { return fmt::format("{} × {}", r.data.rows, r.data.cols); };
+  for (const Facet& facet :
+       facets("tokens_map", cases,
+              {"codec", "settings", "op", "activations", "data_source", "type", "backend", "device", "threads"})) {
+    const Cases chosen = best_at_each(facet.cases, "speedup_vs_raw", [&](const CaseRecord& r) {
+      return fmt::format("{} {}", r.kernel.batch, shape_of(r));
+    });
+    std::map<std::pair<std::int64_t, std::string>, std::size_t> shapes;  // the largest matrices last
+    std::map<std::int64_t, std::size_t> batches;
+    for (const CaseRecord* r : chosen)
+      shapes[{r->data.rows * r->data.cols, shape_of(*r)}] = 0, batches[r->kernel.batch] = 0;
+    if (shapes.size() < 3 || batches.size() < 2) continue;
+    HeatMap map{"tokens", "rows × columns", {}, {}, {}, 1, "speed-up over raw"};
+    for (auto& [batch, place] : batches) place = map.x_names.size(), map.x_names.push_back(fmt::format("{}", batch));
+    for (auto& [shape, place] : shapes) place = map.y_names.size(), map.y_names.push_back(shape.second);
+    map.values.assign(shapes.size(), std::vector<double>(batches.size(), kUnknown));
+    for (const CaseRecord* r : chosen) {
+      const std::size_t y = shapes.at({r->data.rows * r->data.cols, shape_of(*r)}), x = batches.at(r->kernel.batch);
+      map.values[y][x] = number(*r, "speedup_vs_raw");
+      map.marks[{y, x}] = mark_of(*r, "speedup_vs_raw");
+    }
+    const Names names = names_of(chosen, "in each cell");
+    figures.push_back({facet.id, "Speed-up over raw: shape and tokens",
+                       fmt::format("{} · {} · {}", names.label, names.detail, device_label(*facet.cases.front())),
                        "The thick line parts what is faster than uncompressed from what is slower.", std::move(map),
                        facet.cases});
   }

@@ -1,10 +1,11 @@
-// Tables of strong and weak scaling: the gain of a product that several ranks or devices share.
+// Tables of scaling: the gain of a product that several ranks or devices share, and a forecast for more of them.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "reports/fields.h"
@@ -80,11 +81,13 @@ void mark_times(std::vector<Cell>& row, std::initializer_list<std::size_t> place
 // "" if the parts are rows.
 std::string in_pairs(const CaseRecord& r) { return r.ranks.split == "pairs" ? ", in pairs" : ""; }
 
-std::string ranks_text(const CaseRecord& r) {
+// `count` ranks that share a product as the case's do.
+std::string ranks_text(std::int64_t count, const CaseRecord& r) {
   const bool devices = r.kernel.compute_units > 0 || !r.ranks.engine.empty();
-  return fmt::format("{} {}{}{}{}", r.ranks.count, devices ? "device" : "rank", r.ranks.count == 1 ? "" : "s",
+  return fmt::format("{} {}{}{}{}", count, devices ? "device" : "rank", count == 1 ? "" : "s",
                      r.ranks.engine.empty() ? "" : " by " + r.ranks.engine, in_pairs(r));
 }
+std::string ranks_text(const CaseRecord& r) { return ranks_text(r.ranks.count, r); }
 
 }  // namespace
 
@@ -173,6 +176,77 @@ Table weak_scaling_table(const RecordSet& records) {
                             in_units(one->time.median_s / r->time.median_s, 0.01, 1)});
       mark_times(table.rows.back(), {4, 5}, *r, one);
     }
+  }
+  return table;
+}
+
+namespace {
+
+// A pass on several devices as one and two of them tell it: a part of the product that does not shrink with more
+// devices (launches, the ends of layers), a part that they share, and the exchange. A device receives (n - 1)/n of
+// every vector, so two receive a half.
+struct Forecast {
+  double fixed_s = kUnknown, shared_s = kUnknown, exchange_of_two_s = kUnknown;
+  double seconds(double n) const { return fixed_s + shared_s / n + exchange_of_two_s * 2 * (n - 1) / n; }
+};
+
+// The numbers of ranks to predict: those that were measured in the same way, and the next two powers of two.
+std::set<std::int64_t> counts_beyond_two(const ByRanks& group, const Sharing& two) {
+  std::set<std::int64_t> counts = {4, 8};
+  for (const auto& [key, r] : group)
+    if (key.ranks > 2 && key.engine == two.engine && key.split == two.split) counts.insert(key.ranks);
+  return counts;
+}
+
+// Unknown where the product of the two was not measured alone.
+Forecast forecast_from(const CaseRecord& one, const CaseRecord& two) {
+  const double product = quantile(two.ranks.product_samples_s, 0.5), fixed = 2 * product - one.time.median_s;
+  if (std::isnan(fixed)) return {};
+  return {.fixed_s = std::max(0.0, fixed),
+          .shared_s = fixed > 0 ? one.time.median_s - fixed : 2 * product,
+          .exchange_of_two_s = std::max(0.0, two.time.median_s - product)};
+}
+
+}  // namespace
+
+Table forecast_table(const RecordSet& records) {
+  Table table{"scaling_forecast",
+              "Forecast for more ranks or devices, from one and two",
+              "Predicted from the fastest case of one and of two alone: a pass is f + s/n + 2 x (n - 1)/n. One takes "
+              "f + s, the product of two alone f + s/2, and x is what a pass of two takes beyond it; n devices each "
+              "receive (n - 1)/n of a vector. Measured: the fastest case of as many.",
+              {{"codec", "codec", ""},
+               {"ranks", "ranks or devices", ""},
+               {"predicted_us", "predicted", "µs", kRight},
+               {"measured_us", "measured", "µs", kRight},
+               {"error", "error", "%", kRight},
+               {"predicted_over_one", "predicted over one", "×", kRight},
+               {"measured_over_one", "measured over one", "×", kRight}},
+              {}};
+  for (const auto& [heading, groups] : by_data(records)) {
+    const std::size_t first = table.rows.size();
+    for (const ByRanks& group : groups) {
+      const auto alone = group.find(Sharing{});
+      if (alone == group.end()) continue;
+      const CaseRecord& one = *alone->second;
+      for (const auto& [key, two] : group) {
+        const Forecast forecast = forecast_from(one, *two);
+        if (key.ranks != 2 || std::isnan(forecast.fixed_s)) continue;
+        for (const std::int64_t count : counts_beyond_two(group, key)) {
+          const auto found = group.find(Sharing{count, key.engine, key.split});
+          const CaseRecord* const measured = found == group.end() ? nullptr : found->second;
+          const double predicted = forecast.seconds(static_cast<double>(count)),
+                       seconds = measured == nullptr ? kUnknown : measured->time.median_s;
+          table.rows.push_back(
+              {text_cell(codec_label(one)), text_cell(ranks_text(count, *two)), in_units(predicted, 1e-6, 1),
+               in_units(seconds, 1e-6, 1), in_units(predicted / seconds - 1, 0.01, 1),
+               in_units(one.time.median_s / predicted, 1, 2), in_units(one.time.median_s / seconds, 1, 2)});
+          mark_times(table.rows.back(), {2, 5}, one, two);
+          if (measured != nullptr) mark_times(table.rows.back(), {3, 4, 6}, *measured, &one);
+        }
+      }
+    }
+    if (table.rows.size() > first) table.groups.push_back({first, heading});
   }
   return table;
 }

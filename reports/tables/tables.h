@@ -16,14 +16,22 @@ namespace ecmv::reports {
 std::vector<Table> results_tables(const RecordSet& records, const Contexts& contexts);
 // The bytes and times of each decoding step's layers, with a row for each kind, codec and kernel of the ok cases.
 Table steps_table(const RecordSet& records);
+// The bytes that a step's weights take and leave of a device's memory, where that is known.
+Table step_memory_table(const RecordSet& records);
 // Products that ranks or devices shared, for every codec and settings with the fastest kernel for each number and
 // engine. Strong scaling: beside one rank on the same data. Weak scaling: beside one rank with as many elements as each
 // of several has. No rows without such cases.
 Table strong_scaling_table(const RecordSet& records, const Contexts& contexts);
 Table weak_scaling_table(const RecordSet& records);
-// The same with fewer columns, and for each codec and settings only the fastest kernel and policy on each backend and
-// device.
+// What one and two ranks or devices let expect of more, beside what these were measured to take.
+Table forecast_table(const RecordSet& records);
+// The results with fewer columns, and for each codec and settings only the fastest kernel and policy on each backend
+// and device.
 std::vector<Table> fastest_tables(const RecordSet& records, const Contexts& contexts);
+
+// How the gain of each codec and settings over uncompressed weights holds over shapes: geometric mean, least and most.
+// No rows for less than three shapes.
+Table shapes_table(const RecordSet& records, const Contexts& contexts);
 
 // Failed cases (incorrect, error, timed_out, out_of_memory), one row each, worst first.
 Table failures_table(const RecordSet& records);

@@ -21,19 +21,27 @@ class GpuMatrix final : public UploadedMatrix {
     view_ = matrix.view();
     view_.settings = &settings_;
     for (SectionView& section : view_.sections) {
-      GpuBuffer buffer(static_cast<int64_t>(section.bytes.size()), "the section '" + std::string(section.name) + "'");
+      const GpuBuffer& buffer = add_buffer(section);
       buffer.write(section.bytes);
       hashes_.push_back(hash_of(section.bytes));
-      if (section.bytes.size() <= kHostCopyBytes) {
-        small_.emplace_back(section.bytes.begin(), section.bytes.end());
-        section.host = small_.back();
-      } else {
-        section.host = {};
-      }
+      section.host = {};
+      if (section.bytes.size() <= kHostCopyBytes) keep_on_host(section, section.bytes);
       section.bytes = {buffer.data(), section.bytes.size()};
-      buffers_.push_back(std::move(buffer));
     }
   }
+  // A copy in memory of its own. The host's memory is far, and large models are made of many copies.
+  GpuMatrix(const GpuMatrix& first) : index_(first.index_), settings_(first.settings_), hashes_(first.hashes_) {
+    activate(index_);
+    view_ = first.view_;
+    view_.settings = &settings_;
+    for (SectionView& section : view_.sections) {
+      const GpuBuffer& buffer = add_buffer(section);
+      copy_within(buffer.data(), section.bytes.data(), buffer.size());
+      if (!section.host.empty()) keep_on_host(section, section.host);
+      section.bytes = {buffer.data(), section.bytes.size()};
+    }
+  }
+  GpuMatrix& operator=(const GpuMatrix&) = delete;
   const CompressedView& view() const override { return view_; }
   std::string broken_guards() const override {
     activate(index_);
@@ -66,6 +74,15 @@ class GpuMatrix final : public UploadedMatrix {
   }
 
  private:
+  const GpuBuffer& add_buffer(const SectionView& section) {
+    return buffers_.emplace_back(static_cast<int64_t>(section.bytes.size()),
+                                 "the section '" + std::string(section.name) + "'");
+  }
+  void keep_on_host(SectionView& section, std::span<const std::byte> bytes) {
+    small_.emplace_back(bytes.begin(), bytes.end());
+    section.host = small_.back();
+  }
+
   int index_;
   Settings settings_;
   CompressedView view_;
@@ -89,8 +106,13 @@ class GpuDevice final : public Device {
   void select() override { activate(index_); }
   std::vector<std::unique_ptr<UploadedMatrix>> upload_layer(std::span<const CompressedMatrix> parts, const LayerSplit&,
                                                             size_t copies) override {
-    return upload_whole(parts, copies,
-                        [this](const CompressedMatrix& matrix) { return std::make_unique<GpuMatrix>(matrix, index_); });
+    const GpuMatrix* first = nullptr;
+    return upload_whole(parts, copies, [&](const CompressedMatrix& matrix) {
+      auto upload =
+          first == nullptr ? std::make_unique<GpuMatrix>(matrix, index_) : std::make_unique<GpuMatrix>(*first);
+      if (first == nullptr) first = upload.get();
+      return upload;
+    });
   }
   std::unique_ptr<Buffer> copy_of(std::span<const std::byte> bytes) override {
     // Left free for modules, graphs and work space of libraries, which allocate when they are first used.
@@ -111,6 +133,10 @@ class GpuDevice final : public Device {
     return join_devices(request, info_);
   }
   std::string link_to(int other) override { return link_between(index_, other); }
+  int64_t free_memory() override {
+    select();
+    return info_.emulated ? -1 : free_bytes();
+  }
 
   // The fastest of several ways to read. A sample is the mean of a few reads, so that the gap before a launch does not
   // count.

@@ -64,8 +64,7 @@ inline constexpr int64_t raw_bytes_of_cols(const Header& header, int64_t cols) {
                 segment_cols = quad_huffman::segment_cols(header.symbol_cols), left = cols % segment_cols;
   if (header.form.floats && header.symbol_cols == 4 && header.lowest + 31 >= most_exponent(header.form))
     return (cols + segment_cols - 1) / segment_cols * segment;
-  const int64_t unit = raw_unit_words(header.symbol_cols, header.form),
-                words = (left + 31) / 32 * header.form.raw_bits;
+  const int64_t unit = raw_unit_words(header.symbol_cols, header.form), words = (left + 31) / 32 * header.form.raw_bits;
   return cols / segment_cols * segment + (words + unit - 1) / unit * unit * kLineBytes;
 }
 inline constexpr int64_t raw_bytes_past(const Header& header, int64_t cols) {

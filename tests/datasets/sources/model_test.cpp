@@ -70,6 +70,7 @@ TEST_CASE("named shapes have the numbers of weights that their models are known 
   // Without embedding and norms: for Llama 3 8B, 8,030,261,248 - 128256 * 4096 - 65 * 4096.
   CHECK(weights("llama_3_8b") == 8'030'261'248 - 128'256 * 4096 - 65 * 4096);
   CHECK(weights("llama_3_70b") == 70'553'706'496 - 128'256ll * 8192 - 161 * 8192);
+  CHECK(weights("llama_3_405b") == 405'853'388'800 - 128'256ll * 16384 - 253 * 16384);
   CHECK(weights("llama_2_7b") == 6'738'415'616 - 32'000 * 4096 - 65 * 4096);
   // Tied, so that lm_head stands for the embedding.
   CHECK(weights("smollm2_135m") == 134'515'008 - 61 * 576);

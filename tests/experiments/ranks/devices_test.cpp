@@ -205,7 +205,7 @@ experiments:
     kernels: {backend: emulator, op: [matmul, matvec], devices: 2, split: [pairs, rows], variant: first, policy: first}
   - data: {source: model, model: qwen3_0_6b, blocks: 1, rows: 50}
     codecs: [raw_bf16]
-    kernels: {backend: emulator, op: step, repeat: 2, activations: bf16, batch: 2, devices: [2, 3],
+    kernels: {backend: emulator, op: step, repeat: 2, activations: bf16, batch: 2, devices: [2, 3, 4],
               split: [rows, pairs], variant: first, policy: first}
 )";
   CHECK(command({"run", "pairs.yaml", "-o", "r.jsonl", "--filter", steps ? "" : "mat"}) == 0);
@@ -242,6 +242,11 @@ experiments:
       CHECK(ok["matmul" + devices + split] == 2 + (devices + split == "2pairs" ? 1 : 0));
       CHECK(ok["step" + devices + split] == (steps ? 1 : 0));
     }
+  for (const char* split : {"rows", "pairs"}) CHECK(ok[std::string("step4") + split] == (steps ? 1 : 0));
+  // Where devices share all cases, only their parts are encoded.
+  const size_t first = command.err.find("\n  encoding with "), model = command.err.find("\nmodel[");
+  CHECK(first < command.err.size());
+  if (steps) CHECK((model < command.err.size() && command.err.find("\n  encoding with ", model) == std::string::npos));
   CHECK(refused.size() == 3);
   const auto says = [&](const char* part) {
     return std::ranges::any_of(refused, [&](const std::string& reason) { return reason.find(part) != reason.npos; });

@@ -99,6 +99,8 @@ class FaultyDevice final : public backends::Device {
     return calls_(who_, "time_reads"), std::vector<double>(static_cast<size_t>(repetitions), 0.1);
   }
   backends::DeviceState state() override { return calls_(who_, "state"), readable_; }
+  int64_t free_memory() override { return who_ == "broken" ? free_bytes : -1; }
+  static inline int64_t free_bytes = -1;
 
  private:
   mutable backends::DeviceInfo info_;
@@ -316,6 +318,25 @@ TEST_CASE("a device may fail before there is a pass") {
       CHECK(finished.summary.counts.at(expected) == 1);
       CHECK(finished.summary.exit_code() == (expected == Status::unavailable ? 0 : 5));
     }
+}
+
+TEST_CASE("weights that a device has no room for are not uploaded, and the case says how many bytes they take") {
+  Setup setup;
+  setup.kernels = {make_kernel<multiply>("first")};
+  setup.threads = "[1, 2]";
+  FaultyDevice::free_bytes = 3 * 256 - 1;
+  const Finished finished = run({}, setup);
+  FaultyDevice::free_bytes = 3 * 256;
+  const Finished enough = run({}, setup);
+  FaultyDevice::free_bytes = -1;
+  REQUIRE(finished.records.size() == 2);
+  CHECK(finished.summary.exit_code() == 5);
+  CHECK(finished.calls.counts.at("broken").count("upload") == 0);
+  const auto full = std::ranges::find(finished.records, Status::out_of_memory, &reports::CaseRecord::status);
+  REQUIRE(full != finished.records.end());
+  CHECK_THAT(full->reason, ContainsSubstring("The stored weights take 768 B on the device, where 767 B of"));
+  CHECK(finished.summary.counts.at(Status::ok) == 1);
+  CHECK(enough.summary.counts.at(Status::ok) == 2);
 }
 
 TEST_CASE("clocks and bandwidths that cannot be read cost no case") {

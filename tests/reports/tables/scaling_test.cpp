@@ -114,6 +114,36 @@ TEST_CASE("weak scaling: one device beside several with as many elements each") 
   CHECK_THAT(number(table, 1, "elements_of_each"), WithinRel(1e7, 1e-12));
 }
 
+TEST_CASE("a forecast for four and eight devices follows from one and two, beside what four took") {
+  RecordSet all;
+  all.cases = {record("plain", 1000, 1, "", 8e-4), record("plain", 1000, 2, "peer", 5.2e-4),
+               record("plain", 1000, 4, "peer", 4e-4), record("plain", 1000, 2, "library", 5e-4)};
+  // Two take 500 us of product, hence 200 that stay and 600 that are shared, and 20 us of exchange.
+  all.cases[1].ranks.product_samples_s = {5e-4, 5e-4, 5e-4};
+  all.cases[3].ranks.product_samples_s = {};
+  const Table table = forecast_table(all);
+  REQUIRE(table.rows.size() == 2);  // none without the product alone
+  CHECK(text(table, 0, "ranks") == "4 devices by peer");
+  CHECK_THAT(number(table, 0, "predicted_us"), WithinRel(2e-4 + 6e-4 / 4 + 2e-5 * 2 * 3 / 4, 1e-12));
+  CHECK_THAT(number(table, 0, "measured_us"), WithinRel(4e-4, 1e-12));
+  CHECK_THAT(number(table, 0, "error"), WithinRel(3.8 / 4 - 1, 1e-9));
+  CHECK_THAT(number(table, 0, "predicted_over_one"), WithinRel(8 / 3.8, 1e-12));
+  CHECK_THAT(number(table, 0, "measured_over_one"), WithinRel(2.0, 1e-12));
+  CHECK(text(table, 1, "ranks") == "8 devices by peer");
+  CHECK_THAT(number(table, 1, "predicted_us"), WithinRel(2e-4 + 6e-4 / 8 + 2e-5 * 2 * 7 / 8, 1e-12));
+  CHECK(std::isnan(number(table, 1, "measured_us")));
+  CHECK(std::isnan(number(table, 1, "error")));
+}
+
+TEST_CASE("a product that two devices more than halve is forecast to be shared in full") {
+  RecordSet all;
+  all.cases = {record("plain", 1000, 1, "", 8e-4), record("plain", 1000, 2, "peer", 3.6e-4)};
+  all.cases[1].ranks.product_samples_s = {3.4e-4, 3.4e-4, 3.4e-4};
+  const Table table = forecast_table(all);
+  REQUIRE(table.rows.size() == 2);
+  CHECK_THAT(number(table, 0, "predicted_us"), WithinRel(3.4e-4 / 2 + 2e-5 * 1.5, 1e-12));
+}
+
 TEST_CASE("what is shared in pairs has names and rows of its own") {
   CaseRecord pairs = record("plain", 1000, 2, "peer", 3e-4);
   pairs.ranks.split = "pairs";
@@ -152,4 +182,5 @@ TEST_CASE("without ranks there are no tables of scaling") {
   all.cases = {record("plain", 1000, 1, "", 8e-4), record("coder", 1000, 1, "", 6e-4)};
   CHECK(strong_scaling_table(all, Contexts(all, "plain")).rows.empty());
   CHECK(weak_scaling_table(all).rows.empty());
+  CHECK(forecast_table(all).rows.empty());
 }

@@ -70,6 +70,22 @@ TEST_CASE("a table of steps shows tokens a second, the time of a step and the by
   CHECK_THAT(text, ContainsSubstring("tokens/s") && ContainsSubstring("2000.0") && ContainsSubstring("1000.0"));
 }
 
+TEST_CASE("a table shows what a step's weights leave of a device's memory") {
+  RecordSet records;
+  records.cases = {step_record(), step_record()};
+  records.cases[0].memory = {.weight_bytes = 90'000'000'000, .device_bytes = 150'000'000'000, .free_bytes = 59'000};
+  const CaseRecord r = read_back(records.cases[0]);
+  CHECK(r.memory.weight_bytes == 90'000'000'000);
+  CHECK(r.memory.device_bytes == 150'000'000'000);
+  CHECK(r.memory.free_bytes == 59'000);
+  CHECK(to_json_line(r) == to_json_line(records.cases[0]));
+  const Table table = step_memory_table(records);
+  REQUIRE(table.rows.size() == 1);  // the second has a memory that is not known
+  CHECK(table.rows[0][3].text == "2000.0");
+  CHECK(table.rows[0][4].text == "90.00");
+  CHECK(table.rows[0][6].text == "60.00");
+}
+
 TEST_CASE("the layers of a step stand in a table by kind, with the bits of each") {
   RecordSet records;
   records.cases = {step_record()};

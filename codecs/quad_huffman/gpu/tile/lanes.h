@@ -56,8 +56,8 @@ class TileLanes : public TilePatches<is_float(kForm), cell_bits(kForm), kLanesFo
     int blocks[kAhead];  // read before more loads begin, which would be waited for as well
     for (int s = 0; s < kAhead; ++s) blocks[s] = blocks_of(s);
     ring_.begin(lines, streams.codes + static_cast<int64_t>(index.x) * kUnitBytes);
-    raw_ = streams.raw + (group * streams.raw_row_bytes +
-                          static_cast<int64_t>(column) * streams.tile_segments * kSegmentRawBytes);
+    raw_ = streams.raw +
+           (group * streams.raw_row_bytes + static_cast<int64_t>(column) * streams.tile_segments * kSegmentRawBytes);
     position_ = static_cast<uint32_t>(kRingBits - ring_bits());
     Patches::load_first_patches();
     if constexpr (!kRawLater)
