@@ -24,7 +24,11 @@ class UploadedMatrix {
   virtual std::string broken_guards() const = 0;   // "" while every guard zone is intact
   // "" while the sections hold what was uploaded. Reads all of them.
   virtual std::string changed_sections() const = 0;
+  // Inverts the bytes `first`, `first` + `step`, ... of each payload section: kernels must give other results then.
+  virtual void invert_payload(size_t first, size_t step) const;
 };
+// The same for bytes in the host's memory.
+void invert_bytes(std::span<std::byte> bytes, size_t first, size_t step);
 
 // For devices of one process: uploads the only part of a layer `copies` times, by make(part).
 template <typename Make>

@@ -62,13 +62,16 @@ struct Download {
 
 // Overwrites memory before a timed pass, so that an earlier pass's results do not pass for this one's: [to, to +
 // bytes), or, where `stride` > 0, the first kMarkBytes of every stride bytes of it. `worker`: this one alone fills,
-// since the memory is in its cache; -1: all of them.
+// since the memory is in its cache; -1: all of them. `shift`: where the host's memory is marked, marks are what lies so
+// many bytes after them, or before them at the end, as far as there is such a place. A kernel that reads its output
+// then cannot tell them.
 struct Fill {
   std::byte* to = nullptr;
   int value = 0;
   int64_t bytes = 0;
   int64_t stride = 0;
   int worker = -1;
+  int64_t shift = 0;
 };
 inline constexpr int64_t kMarkBytes = 64;
 

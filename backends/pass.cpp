@@ -176,10 +176,11 @@ class StepPass final : public Pass {
   void mark_outputs(int round) override {
     std::vector<Step>& marks = steps_.marks[round % 2];
     if (memory_.decoded() != nullptr && !memory_.layers().empty()) {
+      const int64_t bytes = matrix_bytes(*memory_.layers().back().view), first = first_mark(round, bytes);
       auto& fill = std::get<Fill>(marks[1]);
-      const int64_t first = first_mark(round, matrix_bytes(*memory_.layers().back().view));
       fill.to = memory_.decoded()->data() + first;
       fill.bytes = memory_.decoded()->size() - first;
+      for (const size_t row : {size_t{0}, size_t{1}}) std::get<Fill>(marks[row]).shift = shift_of_marks(round, bytes);
     }
     executor_->enqueue(marks);
     if (host_.empty()) return;
@@ -210,6 +211,7 @@ class StepPass final : public Pass {
         .subspan(static_cast<size_t>(one.first_float), static_cast<size_t>(plan_.batch * one.rows()));
   }
   std::span<const std::byte> gathered(int layer) override {
+    if (plan_.op == Op::matvec) return std::as_bytes(outputs(layer));
     if (split_of(plan_, static_cast<size_t>(layer)) == Split::rows_kept) return {};
     return read<std::byte>(*at(layer).y, at(layer).y->size(), copies_[0]);
   }

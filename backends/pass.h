@@ -63,6 +63,16 @@ constexpr int64_t first_mark(int round, int64_t bytes) {
   return round / 2 % places * kMarkBytes;
 }
 
+// How far from the marks their bytes are taken from, another multiple of kMarkBytes by `round` / 128: never where the
+// other row of marks is.
+constexpr int64_t shift_of_marks(int round, int64_t bytes) {
+  constexpr int64_t kPlaces = kMarkStride / kMarkBytes;
+  int64_t place = 1 + round / 128 % (kPlaces - 3);
+  for (const int64_t other = first_mark(round, bytes) / kMarkBytes; place == other || place == kPlaces - other;)
+    ++place;
+  return place * kMarkBytes;
+}
+
 // The two shares of a pass of several ranks, which can be timed apart.
 enum class Share { exchange, product };
 
@@ -73,9 +83,9 @@ class Pass {
   // seconds by the device's own clock, for everything but the copy of floats.
   virtual double run() = 0;
   // A cheap start of every timed run: overwrites the outputs that the run must write, on the device and on the host; of
-  // a decoded matrix only kMarkBytes of every kMarkStride, from its beginning on and from first_mark(round) on. Scratch
-  // and memory that kernels want zero are filled as by poison_outputs(). Does not wait. `round`: its lowest bit is that
-  // below.
+  // a decoded matrix only kMarkBytes of every kMarkStride, from its beginning on and from first_mark(round) on, in the
+  // host's memory with other bytes of it. Scratch and memory that kernels want zero are filled as by poison_outputs().
+  // Does not wait. `round`: its lowest bit is that below.
   virtual void mark_outputs(int round) = 0;
   // For passes by several ranks: seconds of the exchange alone, or of everything else. The outputs are no results.
   virtual double run_share(Share) { return 0; }
@@ -89,6 +99,8 @@ class Pass {
   // Replaces the layer's input or tokens for the next run with as many bytes (float32 also where activations are bf16).
   // In chained passes only layer 0 has an input. Binds and allocates nothing.
   virtual void set_input(int layer, std::span<const std::byte> bytes) = 0;
+  // The same for one rank alone, of a pass by ranks.
+  virtual void set_input_of_rank(int /*rank*/, int layer, std::span<const std::byte> bytes) { set_input(layer, bytes); }
   // Runs one layer, untimed. Layers of chained passes must run in order.
   virtual void run_layer(int layer) = 0;
   // Overwrites all outputs: floats with NaN, int8 with -128 in round 0 and 127 in round 1, int32 with a value beyond
@@ -99,9 +111,11 @@ class Pass {
   virtual std::span<const int8_t> outputs(int layer) = 0;        // matvec: [rows] after requantisation, of all ranks
   // matmul: [batch, rows] of the layer, of ranks their own rows, or all rows after `cols`; host memory.
   virtual std::span<const float> products(int) { return {}; }
-  // matmul by ranks: the products that all ranks must have alike after the layer, own products included. Empty where
+  // By ranks: the vector or the products that all ranks must have alike after the layer, own ones included. Empty where
   // each rank keeps its own; host memory.
   virtual std::span<const std::byte> gathered(int) { return {}; }
+  // By ranks: "", or which rank has other bytes than rank 0 where all must have the same after these layers.
+  virtual std::string disagreement(std::span<const int> /*layers*/) { return {}; }
   virtual std::span<const int8_t> decoded() = 0;  // decode: the bytes of [rows, cols] of the layer that ran last
   // decode, on devices with memory of their own: the first of these bytes that differs from `expected`
   // (Device::copy_of), or -1. Does not copy them to the host.

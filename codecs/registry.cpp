@@ -46,14 +46,4 @@ void append_codecs(std::vector<CodecEntry> more) {
   for (CodecEntry& entry : more) entries().push_back(std::move(entry));
 }
 
-CompressedMatrix encode_matrix(const CodecEntry& entry, datasets::MatrixView matrix, const Settings& settings) {
-  const uint64_t source = datasets::content_hash(matrix);
-  CompressedMatrix compressed = entry.codec->encode(matrix, settings);
-  if (datasets::content_hash(matrix) != source)
-    throw std::runtime_error("The codec '" + std::string(entry.id) + "' changed the matrix that it was to encode.");
-  compressed.codec = entry.id;
-  compressed.format_version = entry.codec->format_version;
-  return compressed;
-}
-
 }  // namespace ecmv::codecs

@@ -34,7 +34,8 @@ const CodecEntry* find_codec(std::string_view id);  // nullptr: no such codec
 inline constexpr size_t kMaxLoadedCodecs = 256;
 void append_codecs(std::vector<CodecEntry> entries);
 
-// Encodes, and fills in codec id, format version and settings.
+// Encodes, checks the form of what came out and fills in codec id and format version. Throws std::runtime_error where a
+// codec encodes another matrix than it was given, or hands on more than its sections hold.
 CompressedMatrix encode_matrix(const CodecEntry& entry, datasets::MatrixView matrix, const Settings& settings);
 
 }  // namespace ecmv::codecs

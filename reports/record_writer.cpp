@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -77,8 +78,10 @@ fs::path set_aside(const fs::path& path) {
 RecordWriter::RecordWriter(fs::path path, Existing existing) : path_(std::move(path)) {
   struct stat status {};
   if (::stat(path_.c_str(), &status) == 0) {
-    // The process's stdout and stderr must be neither replaced nor renamed.
-    for (const int standard : {STDOUT_FILENO, STDERR_FILENO})
+    // The process's stdout and stderr must be neither replaced nor renamed, nor any other file that it has open.
+    int numbered = -1;
+    if (path_.parent_path() == "/dev/fd") std::sscanf(path_.filename().c_str(), "%d", &numbered);
+    for (const int standard : {STDOUT_FILENO, STDERR_FILENO, numbered})
       if (struct stat other{}; file_ < 0 && ::fstat(standard, &other) == 0 && same_file(status, other))
         file_ = ::fcntl(standard, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     is_stream_ = file_ >= 0 || !S_ISREG(status.st_mode);

@@ -281,8 +281,15 @@ class CpuExecutor final : public Executor {
       if (part.count() > 0) std::memset(step.to + part.begin, step.value, static_cast<size_t>(part.count()));
       return;
     }
-    for (int64_t at = part.begin; at < part.end; at += step.stride)
-      std::memset(step.to + at, step.value, static_cast<size_t>(std::min(kMarkBytes, step.bytes - at)));
+    for (int64_t at = part.begin; at < part.end; at += step.stride) mark(step, at);
+  }
+  static void mark(const Fill& step, int64_t at) {
+    const int64_t bytes = std::min(kMarkBytes, step.bytes - at);
+    const int64_t from = at + step.shift + bytes <= step.bytes ? at + step.shift : at - step.shift;
+    if (step.shift == 0 || from < 0)
+      std::memset(step.to + at, step.value, static_cast<size_t>(bytes));
+    else
+      std::memcpy(step.to + at, step.to + from, static_cast<size_t>(bytes));
   }
 
   const DeviceInfo& info_;

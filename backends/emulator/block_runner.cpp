@@ -12,6 +12,8 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -378,6 +380,15 @@ void run_blocks(const std::vector<std::unique_ptr<Block>>& blocks, bool reversed
 
 }  // namespace
 
+// The numbers of `count` groups of blocks, shuffled: devices promise no order. It is the same for each grid of so many,
+// since blocks of several processes may wait for each other, one pair at a time.
+static std::vector<int64_t> shuffled_groups(int64_t count) {
+  std::vector<int64_t> groups(static_cast<size_t>(count));
+  std::iota(groups.begin(), groups.end(), int64_t{0});
+  std::shuffle(groups.begin(), groups.end(), std::mt19937_64(static_cast<uint64_t>(count)));
+  return groups;
+}
+
 void run_grid(const Grid& grid, const std::function<void()>& kernel) {
   if (grid.threads < 1 || grid.threads > 1024)
     throw KernelFault("A thread block of " + std::to_string(grid.threads) +
@@ -399,9 +410,9 @@ void run_grid(const Grid& grid, const std::function<void()>& kernel) {
     blocks.push_back(std::make_unique<Block>(grid, kernel, cluster));
     cluster.blocks.push_back(blocks.back().get());
   }
-  for (int64_t first = 0; first < grid.blocks; first += at_once) {
+  for (const int64_t group : shuffled_groups(at_once > 0 ? grid.blocks / at_once : 0)) {
     cluster.arrived = 0;
-    for (int64_t i = 0; i < at_once; ++i) blocks[static_cast<size_t>(i)]->begin(first + i);
+    for (int64_t i = 0; i < at_once; ++i) blocks[static_cast<size_t>(i)]->begin(group * at_once + i);
     run_blocks(blocks, grid.reversed);
     for (const auto& block : blocks) block->end();
   }

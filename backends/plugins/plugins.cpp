@@ -118,6 +118,8 @@ void* open_plugin(std::string_view id, const std::string& what, std::string& rea
   return handle;
 }
 
+bool has_plugin(std::string_view id) { return !find_plugin("libecmv_" + std::string(id) + ".so").empty(); }
+
 std::span<const Backend> plugin_backends() {
   static const std::vector<Backend> backends = entries(std::make_index_sequence<kCount>());
   return backends;

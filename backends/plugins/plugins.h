@@ -16,7 +16,7 @@
 namespace ecmv::backends {
 
 // Raised whenever a type of backend.h, executor.h, kernel.h, ranks.h or compressed_matrix.h changes.
-inline constexpr uint32_t kPluginVersion = 11;
+inline constexpr uint32_t kPluginVersion = 12;
 // Types cross the border unchanged, so both sides must come from one compiler.
 inline constexpr std::string_view kPluginCompiler = __VERSION__;
 
@@ -35,6 +35,9 @@ struct Plugin {
 
 // The shared object libecmv_ID.so; null where it cannot be opened, with the reason as a sentence about `what`.
 void* open_plugin(std::string_view id, const std::string& what, std::string& reason);
+
+// Whether there is such a shared object, which may not load.
+bool has_plugin(std::string_view id);
 
 // One entry for each GPU backend that the project knows, loaded or not.
 std::span<const Backend> plugin_backends();

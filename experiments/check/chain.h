@@ -20,9 +20,11 @@ struct ReferenceChain {
   std::vector<float> scales;                       // [layers]
   std::vector<std::vector<int32_t>> accumulators;  // [layers][rows]
   std::vector<std::vector<int8_t>> outputs;        // [layers][rows]
-  // What random numbers hardly ever show: a vector of -128 and 127, neighbours alike, -128 in the last column; and
-  // scales that are powers of two, so that some results are ties and some saturate.
-  std::shared_ptr<const ReferenceChain> extremes;
+  // What random numbers hardly ever show: vectors of -128 and 127, neighbours alike, -128 in the last column. The
+  // scales of every second layer are powers of two, so that some results are ties and some saturate; with those of the
+  // others a product in float32 is a tie, and in more digits none. The extremes of this chain, with the same scales:
+  // vectors of which half are -128 or 127, at random, the last number among them.
+  std::shared_ptr<const ReferenceChain> extremes = {};
 };
 
 // "" if int8 products of these matrices are defined, otherwise the reason. The elements of a dataset must be the

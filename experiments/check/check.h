@@ -84,9 +84,12 @@ using PreparePass = std::function<std::unique_ptr<backends::Pass>(backends::Devi
 OutputCheck check_probes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
                          const Reference& reference);
 
-// Tier 2a for int8 products: the same with the chain of extremes, in a pass of its own.
+// Tier 2a for int8 products: the same with the chains of extremes, in a pass of its own.
 OutputCheck check_extremes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
                            const Reference& reference);
+
+// One layer's results, as they lie there. For decoding they are those of the layer that ran last.
+OutputCheck check_layer(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layer);
 
 // Tier 2b. `layers`: how many layers ran. For decoding it compares the last of them, the only one whose result is left.
 OutputCheck check_last_pass(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layers);

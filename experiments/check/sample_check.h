@@ -1,13 +1,19 @@
 // Tier 2b: checks that the timed passes themselves are right, and stay right. Results are wiped out before every timed
-// pass, and checked after it as far as that is free. Every sample has inputs of its own. After a sample every layer's
-// result is compared. Then a few layers alone run as in a timed pass, since a decoding pass leaves only its last layer
-// to compare, and a kernel must not know which layer will be checked.
+// pass, and checked after it: products of all layers, or of one that is drawn where they are many; of a decoded matrix
+// places that a kernel cannot know, now and then all of it. Every sample has inputs of its own. After a sample every
+// layer's result is compared.
+//
+// A decoding pass leaves only its last layer to compare, and a kernel must not know which layer will be checked. So
+// passes that are drawn are followed by one that is not timed and whose layers are all compared, each after it ran. It
+// calls kernels as a timed pass does. Another pass follows, so that the next timed one finds the caches as ever. Ranks
+// have a pass with an input of its own for one of them instead.
 //
 // A matrix that a device has decoded is compared there, because its way to the host takes longer than the sample. After
 // the first and the last sample the host compares it as well, and the host also locates any difference that the device
 // found.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <random>
@@ -43,10 +49,12 @@ class SampleCheck final : public SampleObserver {
         key_(admitted.one->key()),
         name_(admitted.one->name()),
         every_(every),
-        one_pass_(one_pass) {}
+        one_pass_(one_pass),
+        draws_(!admitted.device->info().emulated) {}
   void before_sample() override;
   void before_pass() override;
   Outcome after_pass() override;
+  int64_t more_passes() const override { return more_passes_; }
   Outcome after_sample(int64_t passes, bool last) override;
   // Compares the results of the last pass once all passes of the batch have run, and fills in the record's fields about
   // checks.
@@ -57,6 +65,20 @@ class SampleCheck final : public SampleObserver {
   Reference reference_now();
   // Compares the first layers' results. `on_host`: always on the host.
   Outcome compare(size_t layers, bool on_host = true);
+  // Compares products of the last pass, or of one of its layers.
+  Outcome compare_products();
+  // Runs and compares each layer of a decoding pass.
+  Outcome walk();
+  // Whether all ranks have the same bytes where they must.
+  Outcome compare_ranks();
+  // The same where one rank has another input: a rank that plays back what the others once gave it for its own part has
+  // other bytes then.
+  Outcome mix_inputs();
+  bool drawn(unsigned one_of) { return random_() % one_of == 0; }
+  // Draws whether the pass is followed by a walk, or by one with unlike inputs.
+  bool walks();
+  // Takes the time of one.
+  Outcome timed_walk();
   // The first byte that the device finds wrong, -1: none; nullopt if it does not compare.
   std::optional<int64_t> difference_on_device(size_t layers) const;
   AdmittedCase& admitted_;
@@ -65,13 +87,25 @@ class SampleCheck final : public SampleObserver {
   FreshInputs& fresh_;
   const std::string key_, name_;
   bool every_, one_pass_;
+  bool draws_;  // what it looks at; in the emulator, which times nothing, a run is repeated exactly
   std::optional<backends::cpu::Surroundings> kept_;  // while a sample is taken
-  int samples_ = 0, passes_ = 0;
-  // Marks are at random places, and before some passes all of the outputs are wiped out and then compared.
-  static constexpr int kWipeEvery = 61;
+  int samples_ = 0;
+  int64_t passes_ = 0, more_passes_ = 0;
   std::minstd_rand random_{std::random_device{}()};
   int round_ = 0;
-  bool wiped_ = false;
+  // One of so many passes is followed by the comparison of all that it left. Before some of these, all outputs are
+  // wiped out.
+  static constexpr unsigned kWhole = 8, kWiped = 8;
+  // One of so many passes is followed by a walk, or of ranks by one with unlike inputs, the first ones more often.
+  static constexpr unsigned kWalk = 16, kFirstWalks = 8;
+  bool whole_ = false;
+  int other_rank_ = -1;  // that had another input last
+  // Together walks take no more than this part of the time of the case's samples, except for the first one: where a
+  // device has no room for expected copies, they are slow.
+  static constexpr double kShareOfWalks = 0.25;
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point sample_begun_;
+  std::chrono::duration<double> in_samples_{0}, in_walks_{0};
   size_t left_layers_ = 0;  // how many layers ran last
 };
 

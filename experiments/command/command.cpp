@@ -21,6 +21,7 @@
 #include "codecs/registry.h"
 #include "datasets/source.h"
 #include "experiments/command/guard.h"
+#include "experiments/output/own_stdout.h"
 #include "experiments/output/printable_stream.h"
 #include "experiments/run/measure.h"
 #include "reports/record.h"
@@ -119,7 +120,13 @@ int act(const CommandLine& line) {
   if (!strangers) return act_here(line, [] {});
   // Each library is tried and then loaded for good.
   const int seconds = 2 * codecs::kLoadSeconds * static_cast<int>(1 + line.codec_libraries.size());
-  return run_guarded([&](const auto& loaded) { return act_here(line, loaded); }, line.unfinished, seconds);
+  return run_guarded(
+      [&](const auto& loaded) {
+        const OwnStdout own;
+        const PrintableStream out(std::cout);
+        return act_here(line, loaded);
+      },
+      line.unfinished, seconds);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "codecs/did_you_mean.h"
 #include "experiments/command/ad_hoc.h"
 #include "experiments/command/command.h"
+#include "experiments/output/own_stdout.h"
 #include "experiments/output/result_files.h"
 #include "experiments/output/run_summary.h"
 #include "experiments/plan/plan.h"
@@ -192,7 +193,8 @@ std::optional<int> ended_before_cases(const RunVerbOptions& options, const Exper
 }
 
 std::filesystem::path records_path(const RunVerbOptions& options, const Experiment& experiment) {
-  if (options.output == "-") return "/dev/stdout";
+  if (options.output == "-" || options.output == "/dev/stdout")
+    return OwnStdout::file() == STDOUT_FILENO ? "/dev/stdout" : fmt::format("/dev/fd/{}", OwnStdout::file());
   if (!options.output.empty()) return options.output;
   return std::filesystem::path("out") / experiment.name /
          records_name(experiment.shard ? shard_part(*experiment.shard) : "");

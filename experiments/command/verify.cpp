@@ -17,6 +17,7 @@
 #include "ecmv_texts.h"
 #include "experiments/check/corrupt.h"
 #include "experiments/check/outcome.h"
+#include "experiments/check/timed/device_witness.h"
 #include "experiments/check/verify_files.h"
 #include "experiments/command/command.h"
 #include "experiments/config/known_configs.h"
@@ -192,6 +193,7 @@ class Verification {
 
 int verify(const VerifyVerbOptions& options) {
   expect_no_input("--junit", options.junit, options.what);
+  const DeviceWitness witness;
   static constexpr int kSecondsToEnd = 10, kLongestCall = 600;
   catch_interrupts(kSecondsToEnd);
   // Only here do reads past the end show: buffers that end where memory ends are slow to make.

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/output/own_stdout.h"
 #include "reports/fields.h"
 
 namespace ecmv::experiments {
@@ -116,7 +117,7 @@ size_t terminal_columns(size_t otherwise) {
     std::from_chars(text.data(), text.data() + text.size(), columns);
   }
   winsize size{};
-  if (columns == 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
+  if (columns == 0 && ioctl(OwnStdout::file(), TIOCGWINSZ, &size) == 0) columns = size.ws_col;
   return columns == 0 ? otherwise : std::clamp<size_t>(columns, 40, 1000);
 }
 

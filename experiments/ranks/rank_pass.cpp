@@ -96,6 +96,23 @@ std::span<const float> RankPass::products(int layer) {
   return products_;
 }
 
+void RankPass::set_input_of_rank(int rank, int layer, std::span<const std::byte> bytes) {
+  const json input = packed(std::vector<std::byte>(bytes.begin(), bytes.end()));
+  team_.tell(ranks_, [&](int one) {
+    return one == rank ? json{{"do", "input"}, {"id", id_}, {"layer", layer}, {"bytes", input}} : json{{"do", "rest"}};
+  });
+}
+
+std::string RankPass::disagreement(std::span<const int> layers) {
+  const std::vector<json> answers = tell("shared", {{"layers", std::vector<int>(layers.begin(), layers.end())}});
+  for (size_t rank = 1; rank < answers.size(); ++rank)
+    for (size_t i = 0; i < layers.size(); ++i)
+      if (answers[rank].at(i) != answers.front().at(i))
+        return fmt::format("layer {}: the ranks 0 and {} have different results where all must have the same",
+                           layers[i], rank);
+  return {};
+}
+
 std::string RankPass::broken_guards() const { return first_sentence(tell("broken guards")); }
 
 std::vector<json> RankPass::tell(const char* what, json more) const {

@@ -54,6 +54,7 @@ class RankPass final : public backends::Pass {
   void set_input(int layer, std::span<const std::byte> bytes) override {
     tell("input", {{"layer", layer}, {"bytes", packed(std::vector<std::byte>(bytes.begin(), bytes.end()))}});
   }
+  void set_input_of_rank(int rank, int layer, std::span<const std::byte> bytes) override;
   void run_layer(int layer) override { tell("run layer", {{"layer", layer}}); }
   void poison_outputs(int round) override { tell("poison", {{"round", round}}); }
   // Every rank's rows, one after the other.
@@ -63,6 +64,7 @@ class RankPass final : public backends::Pass {
   // Every rank's own products; values that cannot be right if ranks differ where all must agree. After a layer by
   // columns each rank has all products.
   std::span<const float> products(int layer) override;
+  std::string disagreement(std::span<const int> layers) override;
   backends::ProductRounding rounding(int layer) const override { return roundings_.at(static_cast<size_t>(layer)); }
   std::span<const int8_t> decoded() override { return {}; }
   std::string broken_guards() const override;

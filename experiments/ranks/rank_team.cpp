@@ -154,25 +154,11 @@ std::vector<std::unique_ptr<backends::UploadedMatrix>> RankDevice::upload_layer(
   }
   team_.tell(ranks_, [&](int rank) {
     const backends::CompressedMatrix& part = parts[static_cast<size_t>(rank)];
-    json settings = json::object(), sections = json::array();
-    for (const auto& [name, value] : part.settings.values())
-      std::visit([&, &key = name](const auto& one) { settings[key] = one; }, value);
-    for (const backends::Section& section : part.sections)
-      sections.push_back({{"name", section.name},
-                          {"role", static_cast<int>(section.role)},
-                          {"align", section.align_bytes},
-                          {"padding", section.padding_bytes},
-                          {"bytes", packed(section.bytes)}});
-    return json{{"do", "keep"},
-                {"ids", ids},
-                {"device", id_},
-                {"codec", part.codec},
-                {"format_version", part.format_version},
-                {"settings", settings},
-                {"rows", part.shape.rows},
-                {"cols", part.shape.cols},
-                {"type", static_cast<int>(part.type)},
-                {"sections", std::move(sections)}};
+    json command = matrix_fields(part);
+    command["do"] = "keep";
+    command["ids"] = ids;
+    command["device"] = id_;
+    return command;
   });
   return uploads;
 }
@@ -228,17 +214,8 @@ std::unique_ptr<backends::Pass> RankDevice::prepare(const backends::PassPlan& pl
     room = std::max(room, room_for(matrix.split(), of_row * matrix.rows()));
     const backends::ChosenKernel& chosen = plan.kernels.empty() ? plan : plan.kernels[layer];
     if (plan.kernels.empty() && layer > 0) continue;
-    json name = {{"codec", matrix.codec()}, {"op", 0}, {"variant", ""}, {"tuning", ""}};
-    if (chosen.kernel != nullptr) {
-      const int batch = chosen.kernel->op == backends::Op::matmul ? plan.batch : 1;
-      const backends::Policy& policy = chosen.policy == nullptr
-                                           ? backends::chosen_policy(*chosen.kernel, matrix.view(), info_, batch)
-                                           : *chosen.policy;
-      name["op"] = static_cast<int>(chosen.kernel->op);
-      name["variant"] = chosen.kernel->variant;
-      name["tuning"] = policy.name;
-    }
-    command["kernels"].push_back(name);
+    json name = kernel_name(matrix.codec(), chosen, matrix.view(), info_, plan.batch);
+    command["kernels"].push_back(std::move(name));
   }
   command["one_kernel"] = plan.kernels.empty();
   connect(command, room);

@@ -3,16 +3,13 @@
 #pragma once
 
 #include <chrono>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "backends/pass.h"
 #include "backends/world.h"
+#include "experiments/ranks/messages.h"
 
 namespace ecmv::experiments {
 
@@ -45,27 +42,9 @@ class RankWorker {
 // This process's host and cores: {"host", "cores"}.
 nlohmann::json place_of_process();
 
-// Converts numbers to bytes of a command, and back.
-template <typename T>
-nlohmann::json packed(const std::vector<T>& values) {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(values.data());
-  return nlohmann::json::binary({bytes, bytes + values.size() * sizeof(T)});
-}
-template <typename T>
-std::vector<T> unpacked(const nlohmann::json& field) {
-  const auto& bytes = field.get_binary();
-  std::vector<T> values(bytes.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
-  return values;
-}
-
 // Converts a layer's rounding to part of an answer, and back.
 nlohmann::json rounding_field(const backends::ProductRounding& rounding);
 backends::ProductRounding rounding_of_field(const nlohmann::json& field);
-
-// Serialises a command or an answer.
-std::vector<std::byte> to_message(nlohmann::json content);
-nlohmann::json from_message(const std::vector<std::byte>& message);
 
 // Whether all ranks must get through a command together. If one fails in it, the others wait.
 bool is_done_together(const nlohmann::json& command);

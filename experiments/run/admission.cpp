@@ -10,6 +10,7 @@
 #include "backends/cpu/foreign/surroundings.h"
 #include "backends/cpu/foreign/write_protection.h"
 #include "experiments/check/block_counts.h"
+#include "experiments/check/timed/device_witness.h"
 #include "experiments/check/timed/stored_bytes.h"
 #include "experiments/plan/step.h"
 #include "experiments/ranks/rank_team.h"
@@ -241,7 +242,19 @@ Outcome Admission::check(AdmittedCase& admitted, const backends::PassPlan& plan)
     found = check_extremes(options_.prepare, *admitted.device, plan, admitted.reference);
   admitted.bound_used = found.bound_used;
   fill_check(admitted.record, found);
-  return found.fine() ? check_copies(admitted) : found.outcome();
+  if (!found.fine()) return found.outcome();
+  if (Outcome outcome = check_copies(admitted); !outcome.fine()) return outcome;
+  return ask_witness(admitted);
+}
+
+// Kernels of GPUs are asked about the smallest layer, once for each codec.
+Outcome Admission::ask_witness(const AdmittedCase& admitted) const {
+  const backends::Device& device = *admitted.device;
+  const bool elsewhere = device.memory() != "host" && !device.info().emulated && device.shared() == nullptr;
+  if (DeviceWitness::current() == nullptr || !elsewhere || encoded_.layers.empty()) return {};
+  const auto smallest = std::ranges::min_element(
+      encoded_.layers, {}, [](const backends::CompressedMatrix& layer) { return layer.shape.elements(); });
+  return DeviceWitness::current()->ask(admitted.one->kernel, *smallest, device.info());
 }
 
 // Times one pass. A case that is not timed keeps nothing.

@@ -59,6 +59,7 @@ class Admission {
   Outcome prepare(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan);
   Outcome prepare_step(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan);
   Outcome check(AdmittedCase& admitted, const backends::PassPlan& plan) const;
+  Outcome ask_witness(const AdmittedCase& admitted) const;
   Outcome estimate(AdmittedCase& admitted) const;
   std::shared_ptr<const Upload> upload_to(backends::Device& device, const LayersOrParts& layers, bool pairs);
   std::shared_ptr<const Upload> upload_copies(backends::Device& device, const LayersOrParts& layers, bool pairs,

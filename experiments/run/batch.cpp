@@ -41,6 +41,20 @@ std::function<double()> energy_counter(const AdmittedCase& admitted) {
 
 std::string place_of(const std::string& device, int64_t threads) { return fmt::format("{}, {}", device, threads); }
 
+// The work of a thread that nobody counts is no work of the case's threads.
+Outcome check_threads(const OtherThreads& others) {
+  if (!others.worked()) return {};
+  return {reports::Status::incorrect,
+          fmt::format("other threads than the case's {} worked for {:.2g} s of {:.2g} s of samples", others.threads(),
+                      others.seconds(), others.of_seconds())};
+}
+
+// The threads of a case on this host alone.
+int threads_of(const AdmittedCase& admitted) {
+  const backends::Device& device = *admitted.device;
+  return device.memory() == "host" && device.shared() == nullptr ? static_cast<int>(device.info().threads) : 0;
+}
+
 // Times the exchange alone and the product alone, as often as whole passes.
 void measure_shares(const TimedPass& timed, reports::CaseRecord::Ranks& ranks) {
   for (const auto& [share, samples] : {std::pair(backends::Share::exchange, &ranks.exchange_samples_s),
@@ -90,6 +104,7 @@ void Batch::measure() {
                      .estimate_s = pace_of(admitted),
                      .observer = &checks.emplace_back(admitted, copies, uploads, fresh, experiment_.verify_each,
                                                       is_single_pass(experiment_.measure)),
+                     .other_threads = OtherThreads(threads_of(admitted)),
                      .on_host = admitted.device->memory().starts_with("host"),
                      .joules = energy_counter(admitted)});
   recorder_.progress.phase(fmt::format("measuring a batch of {} case{}, about {}", cases.size(),
@@ -112,6 +127,7 @@ void Batch::measure() {
     if (static_cast<int>(pass.samples_s.size()) < pass.repetitions && options_.interrupted()) continue;
     Outcome outcome = pass.outcome.fine() ? together : pass.outcome;
     if (outcome.fine() && pass.samples_s.empty()) outcome = {reports::Status::error, "No sample was taken."};
+    if (outcome.fine()) outcome = check_threads(pass.other_threads);
     if (outcome.fine()) outcome = guarded([&] { return checks[i].finish(); });
     if (outcome.fine() && admitted.one->kernel.ranks > 1)
       outcome = guarded([&] { measure_shares(pass, admitted.record.ranks); });

@@ -85,9 +85,11 @@ void take_sample(TimedPass& timed, const MeasureSpec& spec, bool interrupted, Co
     for (int i = 0; i < warm_up_of(timed, spec); ++i) timed.pass->run();
   });
   const backends::cpu::HostLoad before = backends::cpu::read_host_load();
+  int64_t passes = 0;
   for (auto _ : state) {
     double pass_s = kNominal;
     unless_over([&] {
+      timed.other_threads.before_pass(passes++, timed.passes_per_sample);
       observer.before_pass();
       pass_s = timed.pass->run();
       return observer.after_pass();
@@ -96,13 +98,16 @@ void take_sample(TimedPass& timed, const MeasureSpec& spec, bool interrupted, Co
     seconds += pass_s;
   }
   bool last = false;
+  timed.other_threads.after_sample();
   const bool held_up = backends::cpu::between(before, backends::cpu::read_host_load()).held_up();
   unless_over([&] {
     if (timed.on_host && held_up) timed.disturbed_samples.push_back(static_cast<int64_t>(timed.samples_s.size()));
     timed.samples_s.push_back(seconds / static_cast<double>(timed.passes_per_sample));
     timed.spent_s += seconds;
     cores.sampled(timed);
-    if (joules > 0) timed.add_energy(joules, timed.joules(), timed.passes_per_sample + warm_up_of(timed, spec));
+    if (joules > 0)
+      timed.add_energy(joules, timed.joules(),
+                       timed.passes_per_sample + warm_up_of(timed, spec) + observer.more_passes());
     last = timed.samples_s.size() == static_cast<size_t>(timed.repetitions) || timed.spent_s > spec.max_seconds ||
            is_settled(timed.samples_s, spec.until_noise);
     return observer.after_sample(timed.passes_per_sample, last);

@@ -10,6 +10,7 @@
 #include "backends/pass.h"
 #include "experiments/check/outcome.h"
 #include "experiments/config/case.h"
+#include "experiments/run/other_threads.h"
 
 namespace ecmv::experiments {
 
@@ -20,6 +21,8 @@ class SampleObserver {
   virtual void before_sample() {}
   virtual void before_pass() {}
   virtual Outcome after_pass() { return {}; }
+  // How many passes it ran since the sample began, besides those that are timed: they take energy, too.
+  virtual int64_t more_passes() const { return 0; }
   // `passes` were timed in the sample. `last`: no sample follows, unless the run is interrupted before.
   virtual Outcome after_sample(int64_t /*passes*/, bool /*last*/) { return {}; }
 };
@@ -29,6 +32,7 @@ struct TimedPass {
   backends::Pass* pass = nullptr;
   double estimate_s = 0;                // of one pass, measured before; 0: unknown, then a sample is one pass
   SampleObserver* observer = nullptr;   // may be null
+  OtherThreads other_threads = {};      // of the host
   bool on_host = true;                  // held-up threads of this process disturb its samples
   std::function<double()> joules = {};  // the counter of its device; empty or 0: none
   // Filled in:

@@ -3,9 +3,12 @@
 #include "experiments/run/run.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "experiments/check/encoding/fresh_decoder.h"
 #include "experiments/plan/entrants.h"
+#include "experiments/ranks/rank_team.h"
 #include "experiments/run/admission.h"
 #include "experiments/run/batch.h"
 #include "experiments/run/case_record.h"
@@ -41,7 +44,9 @@ class Run {
         options_(options),
         devices_(options.open_device),
         recorder_(experiment, options),
-        batch_(experiment, options, devices_, recorder_) {}
+        batch_(experiment, options, devices_, recorder_) {
+    if (RankTeam::get() == nullptr) fresh_.emplace();
+  }
 
   RunSummary run() {
     for (std::span<const Case> rest = experiment_.cases; !rest.empty() && !options_.interrupted();) {
@@ -132,6 +137,7 @@ class Run {
 
   const Experiment& experiment_;
   const RunOptions& options_;
+  std::optional<FreshDecoder> fresh_;  // a process from before anything was encoded; ranks have processes of their own
   DevicePool devices_;
   Recorder recorder_;
   Batch batch_;

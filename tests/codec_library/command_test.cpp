@@ -95,6 +95,34 @@ TEST_CASE("a wrong library is found out by a run, not believed") {
   }
 }
 
+TEST_CASE("what a library stores beside its sections is found out, as in a codec of the tree") {
+  tests::Command ecmv;
+  struct Wrong {
+    const char *variant, *sentence;
+    int code;
+  };
+  for (const Wrong& wrong : std::initializer_list<Wrong>{
+           {"keeps_a_copy", "the stored bytes alone are not the matrix", 3},
+           {"other_names_each_time", "encodes the same matrix a second time to other bytes", 3},
+           {"ideal_next_to_nothing", "states 0.001 ideal bits of an element", 3}}) {
+    INFO(wrong.variant);
+    ecmv.environment["ECMV_TEST_VARIANT"] = wrong.variant;
+    CHECK(ecmv({"run", "--codec-library", ECMV_VARIANTS_LIBRARY, "--codec", "variant_codec", "--d", "64", "--layers",
+                "1", "--sigma", "4", "--op", "size", "--profile", "--force"}) == wrong.code);
+    CHECK_THAT(ecmv.err, ContainsSubstring(wrong.sentence));
+  }
+}
+
+TEST_CASE("what a library prints is in no output of ours") {
+  tests::Command ecmv;
+  ecmv.environment["ECMV_TEST_VARIANT"] = "prints";
+  CHECK(ecmv({"run", "--codec-library", ECMV_VARIANTS_LIBRARY, "--codec", "variant_codec", "--d", "64", "--layers", "1",
+              "--sigma", "4", "--op", "size", "--profile", "-o", "-"}) == 0);
+  CHECK(ecmv.out.find("prints") == std::string::npos);
+  CHECK(ecmv.out.starts_with("{\"schema\":1"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("The encoder prints.") && ContainsSubstring("The decoder prints."));
+}
+
 namespace {
 
 // verify of variants.c as that variant.

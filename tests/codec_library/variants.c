@@ -56,9 +56,24 @@ static const char* refuses(const ecmv_matrix* matrix, const int64_t* settings) {
   return matrix->element_type == ECMV_I8 ? NULL : "variant_codec\nstores \xff int8 elements only.";
 }
 
+/* A matrix that is kept beside what is stored. */
+static unsigned char kept[1 << 16];
+
 static const char* encode(const ecmv_matrix* matrix, const int64_t* settings, ecmv_output* output) {
+  static int calls = 0;
   const int64_t bytes = bytes_of(matrix);
   (void)settings;
+  ++calls;
+  if (is("prints")) printf("The encoder prints.\n");
+  if (is("other_names_each_time")) {
+    char name[] = "section_000";
+    for (int digit = 0, rest = calls; digit < 3; ++digit, rest /= 10) name[10 - digit] = (char)('0' + rest % 10);
+    output->add_section(output, name, ECMV_INDEX, 0, 0);
+  }
+  if (is("keeps_a_copy") && bytes <= (int64_t)sizeof(kept)) {
+    memcpy(kept, matrix->elements, (size_t)bytes);
+    return output->add_section(output, "nothing", ECMV_PAYLOAD, 1, 0) == NULL ? "No room." : NULL;
+  }
   if (is("encode_error")) return "The encoder gave up.";
   if (is("careless")) {
     fesetround(FE_UPWARD);
@@ -89,6 +104,11 @@ static const char* encode(const ecmv_matrix* matrix, const int64_t* settings, ec
 
 static const char* decode(const ecmv_compressed* matrix, void* out, int64_t out_bytes) {
   if (is("decode_error")) return "The decoder gave up.";
+  if (is("prints")) printf("The decoder prints.\n");
+  if (is("keeps_a_copy")) {
+    memcpy(out, kept, (size_t)out_bytes);
+    return NULL;
+  }
   if (is("decode_damaged_past_the_end") && matrix->section_count == 0) ((uint8_t*)out)[out_bytes] ^= 1;
   if (is("decode_crash")) crash();
   if (is("decode_abort")) abort();
@@ -103,6 +123,10 @@ static const char* decode(const ecmv_compressed* matrix, void* out, int64_t out_
     for (;;) sleep(1);
   }
   if (is("decode_overrun")) return overrun(0) ? "The stack has no end." : NULL;
+  if (is("other_names_each_time") && matrix->section_count == 2) {
+    memcpy(out, matrix->sections[1]->bytes, (size_t)out_bytes);
+    return NULL;
+  }
   if (is("decode_believes") && matrix->section_count != 1) crash();
   if (matrix->section_count != 1 || matrix->sections[0]->byte_count != out_bytes)
     return "A stream of variant_codec has one section with all elements.";
@@ -130,7 +154,7 @@ static const char* error_bound(const ecmv_matrix* matrix, const int64_t* setting
 
 static const char* ideal_bits(const ecmv_matrix* matrix, const int64_t* settings, double* bits) {
   (void)matrix, (void)settings;
-  *bits = is("bad_ideal_bits") ? -1 : 8;
+  *bits = is("bad_ideal_bits") ? -1 : is("ideal_next_to_nothing") ? 0.001 : 8;
   return NULL;
 }
 

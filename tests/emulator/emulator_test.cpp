@@ -68,6 +68,12 @@ ECMV_GPU_KERNEL void block_reversal(gpu::Pointer<int32_t> out) {
   out[gpu::thread_index()] = shared[gpu::block_size() - 1 - gpu::thread_index()];
 }
 
+// Each block counts on the one before it.
+ECMV_GPU_KERNEL void sum_of_blocks(gpu::Pointer<int32_t> out) {
+  const int block = static_cast<int>(gpu::block_index());
+  if (gpu::thread_index() == 0) out[block] = 1 + (block > 0 ? out[block - 1] : 0);
+}
+
 ECMV_GPU_KERNEL void reversal_without_barrier(gpu::Pointer<int32_t> out) {
   const gpu::Pointer<int32_t> shared = gpu::cast<int32_t>(gpu::shared_memory());
   shared[gpu::thread_index()] = gpu::thread_index();
@@ -238,6 +244,14 @@ TEST_CASE("a missing barrier shows in one of the orders") {
     for (int i = 0; i < 32; ++i) wrong += out.values[i] != (i ^ 1);
   }
   CHECK(wrong > 0);
+}
+
+TEST_CASE("a block that counts on earlier ones shows") {
+  gpu::Stream stream(32);
+  Numbers out(8);
+  gpu::launch(sum_of_blocks, {8, 32, 0}, stream.opaque(), out.data());
+  stream.synchronize();
+  CHECK_FALSE(std::ranges::equal(std::span(out.values).first(8), std::vector<int32_t>{1, 2, 3, 4, 5, 6, 7, 8}));
 }
 
 TEST_CASE("a collective that lanes skip is reported with thread and source line") {

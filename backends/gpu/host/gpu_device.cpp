@@ -61,6 +61,18 @@ class GpuMatrix final : public UploadedMatrix {
     return {};
   }
 
+  void invert_payload(size_t first, size_t step) const override {
+    activate(index_);
+    std::vector<std::byte> copy;
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      if (view_.sections[i].role != Role::payload) continue;
+      copy.resize(static_cast<size_t>(buffers_[i].size()));
+      buffers_[i].read(copy);
+      invert_bytes(copy, first, step);
+      buffers_[i].write(copy);
+    }
+  }
+
  private:
   const GpuBuffer& add_buffer(const SectionView& section) {
     return buffers_.emplace_back(static_cast<int64_t>(section.bytes.size()),

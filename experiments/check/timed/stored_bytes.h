@@ -11,6 +11,11 @@
 
 namespace ecmv::experiments {
 
+// Whether the layer has the same results when its payload is inverted, or about 64 bytes of it, from a byte on that
+// `first` draws. Leaves it inverted.
+bool is_same_with_other_bytes(backends::Pass& pass, const backends::UploadedMatrix& stored, backends::Op op, int layer,
+                              const datasets::Matrix& matrix, size_t first);
+
 // Asks a kernel of the host, in a forked process: damaged streams may make it crash or run for ever, which are other
 // results as well. `estimate_s`: of one pass.
 Outcome check_stored_bytes(backends::Pass& pass, const std::vector<const backends::UploadedMatrix*>& layers,

@@ -4,17 +4,20 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cfenv>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "experiments/config/experiment.h"
 #include "experiments/run/measure.h"
 #include "experiments/run/run.h"
+#include "tests/experiments/check/measured.h"
 #include "tests/experiments/test_codecs.h"
 
 using namespace ecmv;
@@ -24,18 +27,6 @@ using Catch::Matchers::ContainsSubstring;
 using reports::Status;
 
 namespace {
-
-constexpr int kLayers = 5;
-constexpr int kCallsBefore = 2 * kLayers;  // tier 2a and the pass that estimates the time
-
-// State that the kernels below keep; each case begins anew.
-struct Memory {
-  int64_t calls = 0;
-  std::set<std::string> inputs;
-  const int8_t* last_matrix = nullptr;  // seen in tier 2a
-  std::map<const int8_t*, std::vector<int32_t>> results;
-  bool timed() { return ++calls > kCallsBefore; }
-} memory;
 
 bool first_rows(const backends::Rows& rows) { return rows.begin == 0; }
 
@@ -94,6 +85,20 @@ void multiply_and_round_ties_away(const Stored& stored, const MatvecArgs& args) 
   for (int64_t row = args.rows.begin; row < args.rows.end; ++row)
     args.v[row] =
         static_cast<int8_t>(std::clamp(std::round(static_cast<float>(args.y[row]) * args.scale), -128.f, 127.f));
+}
+// Rounds a product of more digits than float32 has.
+void multiply_and_round_once(const Stored& stored, const MatvecArgs& args) {
+  multiply(stored, args);
+  for (int64_t row = args.rows.begin; row < args.rows.end; ++row)
+    args.v[row] =
+        static_cast<int8_t>(std::clamp(std::nearbyint(args.y[row] * static_cast<double>(args.scale)), -128., 127.));
+}
+void multiply_but_the_last_odd_column(const Stored& stored, const MatvecArgs& args) {
+  std::vector<int8_t> x(args.x, args.x + stored.shape.cols);
+  if (stored.shape.cols % 2 != 0) x.back() = 0;
+  MatvecArgs with = args;
+  with.x = x.data();
+  multiply(stored, with);
 }
 void multiply_and_wrap(const Stored& stored, const MatvecArgs& args) {
   multiply(stored, args);
@@ -224,38 +229,18 @@ backends::BoundKernel bind_with_scratch(const backends::Policy& policy, backends
   bound.facts.scratch_bytes = 64 + layers[0].matrix->shape.elements();
   return bound;
 }
+// A thread works, too, as long as nobody stops it.
+std::atomic<bool> helps = false;
+void multiply_with_help(const Stored& stored, const MatvecArgs& args) {
+  if (memory.timed() && !helps.exchange(true))
+    std::thread([] {
+      while (helps) continue;
+    }).detach();
+  multiply(stored, args);
+}
 void multiply_and_round_upward(const Stored& stored, const MatmulArgs& args, int batch) {
   multiply_tokens(stored, args, batch);
   std::fesetround(FE_UPWARD);
-}
-
-reports::CaseRecord measured(const backends::Kernel& kernel, const codecs::Codec& codec = make_codec(),
-                             const std::string& data = "{source: gaussian, sigma: 4, d: 64, layers: 5}",
-                             const std::string& verify = "each") {
-  static const auto unknown_flags = initialise_timing({});
-  memory = {};
-  const std::vector<backends::Kernel> kernels = {kernel};
-  const std::vector<codecs::CodecEntry> codecs = {{"test", &codec, kernels, {}}};
-  const std::string op = kernel.op == Op::decode ? "decode" : kernel.op == Op::matvec ? "matvec" : "matmul";
-  const Experiment experiment = parse_experiment(
-      "schema: 1\nname: cheats\nverify: " + verify +
-          "\nmeasure: {repetitions: 9, min_time: 0.005, max_seconds: 5}\nexperiments:\n  - data: " + data +
-          "\n    codecs: test\n    kernels: {backend: scalar, threads: 1, op: " + op + "}\n",
-      "cheats", {}, codecs);
-  reports::CaseRecord found;
-  RunOptions options;
-  options.codecs = codecs;
-  options.on_case = [&](const reports::CaseRecord& record) { found = record; };
-  run_experiment(experiment, options);
-  return found;
-}
-
-void expect_caught(const backends::Kernel& kernel, const std::string& reason) {
-  INFO(kernel.variant);
-  const reports::CaseRecord record = measured(kernel);
-  CHECK(record.status == Status::incorrect);
-  CHECK_THAT(record.reason, ContainsSubstring(reason));
-  CHECK(record.time.samples_s.empty());
 }
 
 }  // namespace
@@ -339,14 +324,18 @@ TEST_CASE("every sample has inputs that no kernel has seen") {
 
 TEST_CASE("ties, saturation and extremes are tried before anything is timed") {
   backends::Kernel ties = make_kernel<multiply_and_round_ties_away>("ties"),
-                   wrap = make_kernel<multiply_and_wrap>("wrap");
+                   wrap = make_kernel<multiply_and_wrap>("wrap"), once = make_kernel<multiply_and_round_once>("once");
   ties.bind = bind_requantising<multiply_and_round_ties_away>;
   wrap.bind = bind_requantising<multiply_and_wrap>;
-  for (const backends::Kernel& kernel : {ties, wrap}) {
+  once.bind = bind_requantising<multiply_and_round_once>;
+  for (const backends::Kernel& kernel : {ties, wrap, once, make_kernel<multiply_without_the_least>(),
+                                         make_kernel<multiply_but_the_last_odd_column>("odd")}) {
+    INFO(kernel.variant);
     const reports::CaseRecord record =
         measured(kernel, make_codec(), "{source: gaussian, sigma: 4, shapes: [[301, 33]], layers: 2}");
     CHECK(record.status == Status::incorrect);
-    CHECK_THAT(record.reason, ContainsSubstring("extreme inputs, layer"));
+    const bool natural = kernel.variant == "once" || kernel.variant == "odd";  // other inputs may show it, too
+    if (!natural) CHECK_THAT(record.reason, ContainsSubstring("extreme inputs, layer"));
   }
   CHECK(measured(make_kernel<multiply_pairs_of_columns>(), make_codec(),
                  "{source: uniform, shapes: [[99, 33]], layers: 2, low: -128, high: -127}")
@@ -360,6 +349,15 @@ TEST_CASE("what a kernel leaves in the scratch is gone in the next pass") {
   CHECK(record.status == Status::ok);
   // Warm-up passes and those between samples, which are not timed.
   CHECK(memory.calls < record.time.iterations_per_sample * static_cast<int64_t>(record.time.samples_s.size()) / 4);
+}
+
+TEST_CASE("a second thread that works beside the one that is counted is found out") {
+  const std::string data = "{source: gaussian, sigma: 4, d: 64, layers: 5}";
+  CHECK(measured(make_kernel<multiply>(), make_codec(), data, "each", "0.06").status == Status::ok);
+  const reports::CaseRecord record = measured(make_kernel<multiply_with_help>(), make_codec(), data, "each", "0.06");
+  CHECK(record.status == Status::incorrect);
+  CHECK_THAT(record.reason, ContainsSubstring("other threads than the case's 1 worked for"));
+  helps = false;
 }
 
 TEST_CASE("decoding the marked bytes alone is found out") {

@@ -218,7 +218,7 @@ TEST_CASE("a mix has a codec for each kind of layer, and its record the sizes of
   other.decode = [](const backends::CompressedView& compressed, std::span<std::byte> out) {
     std::ranges::copy(compressed.sections[0].bytes, out.begin());
   };
-  other.max_stored_bytes = nullptr;
+  other.max_stored_bytes = [](datasets::Shape shape, const backends::Settings&) { return shape.elements() + 100; };
   const backends::Kernel kernels[] = {make_kernel<multiply_tokens>()};
   const std::vector<codecs::CodecEntry> entries = {{"one", &one, kernels, {}}, {"other", &other, kernels, {}}};
   const Run done = run(entries, "op: [step, size]", "[mix: {attention: [one, other], mlp: other, others: one}]");
