@@ -380,12 +380,12 @@ void run_blocks(const std::vector<std::unique_ptr<Block>>& blocks, bool reversed
 
 }  // namespace
 
-// The numbers of `count` groups of blocks, shuffled: devices promise no order. It is the same for each grid of so many,
-// since blocks of several processes may wait for each other, one pair at a time.
-static std::vector<int64_t> shuffled_groups(int64_t count) {
+// The numbers of `count` groups of blocks, shuffled unless they ask for their order: devices promise none. It is the
+// same for each grid of so many, since blocks of several processes may wait for each other, one pair at a time.
+static std::vector<int64_t> groups_of(int64_t count, bool in_order) {
   std::vector<int64_t> groups(static_cast<size_t>(count));
   std::iota(groups.begin(), groups.end(), int64_t{0});
-  std::shuffle(groups.begin(), groups.end(), std::mt19937_64(static_cast<uint64_t>(count)));
+  if (!in_order) std::shuffle(groups.begin(), groups.end(), std::mt19937_64(static_cast<uint64_t>(count)));
   return groups;
 }
 
@@ -410,7 +410,7 @@ void run_grid(const Grid& grid, const std::function<void()>& kernel) {
     blocks.push_back(std::make_unique<Block>(grid, kernel, cluster));
     cluster.blocks.push_back(blocks.back().get());
   }
-  for (const int64_t group : shuffled_groups(at_once > 0 ? grid.blocks / at_once : 0)) {
+  for (const int64_t group : groups_of(at_once > 0 ? grid.blocks / at_once : 0, grid.in_order)) {
     cluster.arrived = 0;
     for (int64_t i = 0; i < at_once; ++i) blocks[static_cast<size_t>(i)]->begin(group * at_once + i);
     run_blocks(blocks, grid.reversed);

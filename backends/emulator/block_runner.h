@@ -41,6 +41,8 @@ struct Grid {
   bool together = false;
   // Blocks in a cluster; they are alive at once.
   int cluster = 1;
+  // Blocks begin in the order of their numbers. Others are shuffled.
+  bool in_order = false;
 };
 
 // The emulated devices. A compute unit has room for this many threads at once.

@@ -23,6 +23,7 @@ struct LaunchShape {
   bool early = false;  // here kernels never overlap
   bool together = false;
   int cluster = 1;
+  bool in_order = false;
 };
 inline void let_next_begin() {}
 inline void wait_for_previous() {}
@@ -37,6 +38,7 @@ void launch(void (*kernel)(Parameters...), LaunchShape shape, void* stream, Argu
   grid.shared_bytes = shape.shared_bytes;
   grid.together = shape.together;
   grid.cluster = shape.cluster;
+  grid.in_order = shape.in_order;
   static_cast<Stream*>(stream)->run(grid, [&] { std::apply(kernel, parameters); });
 }
 

@@ -59,6 +59,9 @@ struct LaunchShape {
   bool together = false;
   // Blocks in a cluster (cluster.h); `grid` is a multiple of it. Only devices that have_clusters().
   int cluster = 1;
+  // Blocks may wait for blocks of lower numbers (exchange.h). No device promises that those begin first, but all that
+  // are known do. The emulator begins all other blocks in a shuffled order.
+  bool in_order = false;
 };
 
 // A kernel must ask for more dynamic shared memory than this.

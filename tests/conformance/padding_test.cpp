@@ -202,6 +202,7 @@ struct Filled {
 codecs::Codec filled_codec(const Filled& filled) {
   codecs::Codec codec;
   codec.refuses = [](datasets::MatrixView, const backends::Settings&) { return std::string(); };
+  codec.max_stored_bytes = [](datasets::Shape shape, const backends::Settings&) { return 2 * shape.elements() + 1; };
   codec.encode = [=](datasets::MatrixView matrix, const backends::Settings& settings) {
     backends::CompressedMatrix compressed = codecs::make_compressed(matrix, settings);
     backends::Section payload{"payload", backends::Role::payload, 64, {}, filled.declared};

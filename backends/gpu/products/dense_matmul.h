@@ -54,8 +54,10 @@ struct Bf16 {
     out[1] = float_of(word & 0xFFFF0000u);
   }
 };
+// The largest exponent, of infinities and NaN, has to become the largest one.
 ECMV_GPU_DEVICE float f16_number(uint32_t bits) {
-  return float_of(bits_of(float_of((bits & 0x7FFFu) << 13) * 0x1p112f) | (bits & 0x8000u) << 16);
+  const uint32_t largest = (bits & 0x7C00u) == 0x7C00u ? 0x7F800000u : 0;
+  return float_of(bits_of(float_of((bits & 0x7FFFu) << 13) * 0x1p112f) | (bits & 0x8000u) << 16 | largest);
 }
 ECMV_GPU_DEVICE float f8_e4m3_number(uint32_t bits) {
   return float_of(bits_of(float_of((bits & 0x7Fu) << 20) * 0x1p120f) | (bits & 0x80u) << 24);

@@ -159,8 +159,11 @@ backends::BoundKernel bind(const backends::Policy&, Layers layers, int, backends
   const int64_t words = int64_t{planned.blocks} * kLanes;
   return {Multiply{matrix_of(view, code),
                    planned,
-                   {planned.blocks, kPolicy.lane_groups * kLanes, planned.plan.bytes,
-                    gpu::have_early_launches(place.device())},
+                   {.grid = planned.blocks,
+                    .block = kPolicy.lane_groups * kLanes,
+                    .shared_bytes = planned.plan.bytes,
+                    .early = gpu::have_early_launches(place.device()),
+                    .in_order = true},
                    kernel_of(code),
                    {place.zeroed(gpu::Exchange::bytes(words)), words}},
           {.requantises = true}};

@@ -141,6 +141,7 @@ inline UnitsPlan plan_units(const UnitsPolicy& policy, const Header& code, datas
       plan.bytes = plan.inputs + static_cast<int>(inputs);
       planned.launch_shape = {int64_t{shares} * division.blocks, lane_groups * kLanes, plan.bytes,
                               gpu::have_early_launches(device)};
+      planned.launch_shape.in_order = shares > 1;
       return planned;
     }
   }
