@@ -207,8 +207,8 @@ std::vector<uint32_t> sorted_by_name(const std::vector<TensorView>& tensors) {
 void keep_last(std::vector<Entry>& entries) {
   std::ranges::reverse(entries);
   std::ranges::stable_sort(entries, {}, [](const Entry& entry) -> const std::string& { return entry.tensor.name; });
-  const auto doubled = std::ranges::unique(entries, {}, [](const Entry& entry) { return entry.tensor.name; });
-  entries.erase(doubled.begin(), doubled.end());
+  const auto same = [](const Entry& a, const Entry& b) { return a.tensor.name == b.tensor.name; };
+  entries.erase(std::unique(entries.begin(), entries.end(), same), entries.end());
 }
 
 // Spaces JSON as Python does, like the common writers.
