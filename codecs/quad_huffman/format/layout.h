@@ -56,9 +56,9 @@ inline constexpr int raw_word_offset(int symbol_cols, Form form, int group, int 
 
 // The raw bits of `cols` columns of 32 rows: of whole segments, then the units of words up to the last column. Whoever
 // reads the last segment as a whole reads on into the next row group, or into raw_bytes_past() that follow the last
-// one. Columns that do not exist take such bits as they come, since x is zero there. (2880 columns of bf16 take 10.9
-// bits so, and took 11.5.) But with symbols of four columns such an exponent might be the largest, and not even zero
-// times an infinite element is zero.
+// one. Columns that do not exist take such bits as they come, since x is zero there. (5760 x 2880 of bf16, fragments, K
+// = 4 and 8: 10.91 and 11.02 bits an element; with whole segments 11.49 and 11.64.) But with symbols of four columns
+// such an exponent might be the largest, and not even zero times an infinite element is zero.
 inline constexpr int64_t raw_bytes_of_cols(const Header& header, int64_t cols) {
   const int64_t segment = raw_bytes_of_segment(header.symbol_cols, header.form),
                 segment_cols = quad_huffman::segment_cols(header.symbol_cols), left = cols % segment_cols;

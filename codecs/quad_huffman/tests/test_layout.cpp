@@ -5,10 +5,22 @@
 #include <span>
 #include <vector>
 
+#include "codecs/quad_huffman/format/header.h"
+#include "codecs/quad_huffman/format/layout.h"
 #include "codecs/quad_huffman/format/raw_planes.h"
 #include "codecs/quad_huffman/format/schedule.h"
 
 namespace format = ecmv::codecs::quad_huffman;
+
+TEST_CASE("quad_huffman stores raw bits of no more columns than there are, up to a unit", "[quad_huffman]") {
+  format::Header header{.form = 4, .table_bits = 8, .lowest = 0, .tile_segments = 1, .symbol_cols = 8};
+  const int64_t segment = format::raw_bytes_of_segment(8, header.form);
+  CHECK(format::raw_bytes_of_cols(header, 256) == segment);
+  CHECK(format::raw_bytes_of_cols(header, 256 + 32) == segment + segment / 8);
+  CHECK(format::raw_bytes_of_cols(header, 256 + 33) == segment + segment / 4);
+  CHECK(format::raw_bytes_past(header, 256 + 33) == segment - segment / 4);
+  CHECK(format::raw_bytes_past(header, 512) == 0);
+}
 
 TEST_CASE("quad_huffman packs raw bits into planes of words and finds them again", "[quad_huffman]") {
   std::mt19937 random(4);
