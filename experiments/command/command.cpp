@@ -157,8 +157,8 @@ void add_selection(CLI::App& verb, Selection& selection) {
       ->allow_extra_args(false);
 }
 
-void add_tuned(CLI::App& verb, std::string& file) {
-  verb.add_option("--tuned", file, "a file of 'ecmv tune', whose values open settings of codecs take")
+CLI::Option* add_tuned(CLI::App& verb, std::string& file) {
+  return verb.add_option("--tuned", file, "a file of 'ecmv tune', whose values open settings of codecs take")
       ->type_name("FILE");
 }
 

@@ -14,6 +14,7 @@
 
 namespace CLI {
 class App;
+class Option;
 }
 
 namespace ecmv::experiments {
@@ -76,7 +77,7 @@ struct Selection {
 };
 void add_selection(CLI::App& verb, Selection& selection);
 // --tuned FILE, for verbs that encode.
-void add_tuned(CLI::App& verb, std::string& file);
+CLI::Option* add_tuned(CLI::App& verb, std::string& file);
 
 // Throws UsageError unless exactly one of the two is given, with a guess at what was meant.
 void expect_config_or_codec(bool config, bool codec, std::string_view verb, const CommandLine& line);

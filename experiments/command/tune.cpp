@@ -204,6 +204,9 @@ void add_tune(CLI::App& app, CommandLine& line) {
       ->check(CLI::Range(0, 4096));
   verb->add_option("--rounds", options->search.rounds, "how often each setting has its turn (2)")
       ->check(CLI::Range(1, 10));
+  verb->add_option("--most-bits", options->search.most_bits,
+                   "stored bits that settings may take, over those of the open settings (1.1)")
+      ->check(CLI::PositiveNumber);
   add_selection(*verb, options->selection);
   add_codec_libraries(*verb, line);
   add_ad_hoc(*verb, options->ad_hoc);

@@ -19,13 +19,9 @@ namespace {
 
 using Measured = std::map<std::string, MeasuredCase>;
 
-constexpr double kLevel = 0.995;         // less than half a percent faster is no reason to change
+constexpr double kLevel = 0.99;           // less than a percent faster is no reason to change
 constexpr int64_t kWidestRange = 64;     // a wider one is not searched
 constexpr size_t kMostCandidates = 4096;  // of a whole grid
-
-std::string text_of(const backends::SettingValue& value) {
-  return std::visit([](const auto& one) { return fmt::format("{}", one); }, value);
-}
 
 // All values of a setting, the open one among them; none of a wide range.
 std::vector<std::string> values_of(const codecs::SettingInfo& info) {
@@ -61,6 +57,13 @@ std::map<std::string, double> fastest(const std::vector<Case>& cases, const Meas
   return seconds;
 }
 
+double most_bits(const std::vector<Case>& cases, const Measured& measured) {
+  double bits = 0;
+  for (const Case& one : cases)
+    if (const auto found = measured.find(one.key()); found != measured.end()) bits = std::max(bits, found->second.bits);
+  return bits;
+}
+
 // The geometric mean over these conditions; infinite if one was not measured.
 double mean_over(const std::map<std::string, double>& conditions, const std::map<std::string, double>& seconds) {
   double sum = 0;
@@ -75,7 +78,7 @@ double mean_over(const std::map<std::string, double>& conditions, const std::map
 std::optional<backends::Settings> with_value(const codecs::CodecEntry& entry, const backends::Settings& settings,
                                              const std::string& name, const std::string& value) {
   GivenSettings given;
-  for (const auto& [known, its_value] : settings.values()) given[known] = text_of(its_value);
+  for (const auto& [known, its_value] : settings.values()) given[known] = setting_text(its_value);
   given[name] = value;
   std::vector<std::string> refused;
   backends::Settings changed = codecs::resolve_settings(entry.codec->settings, given, refused);
@@ -105,7 +108,7 @@ std::vector<TuneSearch::Open> TuneSearch::open_settings(const codecs::CodecEntry
                                                         const backends::Settings& settings) {
   std::vector<Open> open;
   for (const codecs::SettingInfo& info : entry.codec->settings)
-    if (!info.open.empty() && text_of(settings.values().find(info.name)->second) == info.open)
+    if (!info.open.empty() && setting_text(settings.values().find(info.name)->second) == info.open)
       if (const std::vector<std::string> values = values_of(info); !values.empty())
         open.push_back({std::string(info.name), values});
   std::ranges::stable_sort(open, {}, [](const Open& one) { return one.values.size(); });
@@ -218,12 +221,15 @@ bool TuneSearch::improve(const MeasureCases& measure, size_t setting) {
   for (size_t i = 0; i < searches_.size(); ++i) {
     Search& search = searches_[i];
     if (all[i].empty()) continue;
-    const auto conditions = fastest(cases_with(search, {search.asked()}), measured);
+    const std::vector<Case> asked = cases_with(search, {search.asked()});
+    const auto conditions = fastest(asked, measured);
     if (conditions.empty()) continue;
+    const double allowed_bits = options_.most_bits * most_bits(asked, measured);
     double least = kLevel * mean_over(conditions, fastest(cases_with(search, {search.best}), measured));
     for (const backends::Settings& one : all[i]) {
-      const double seconds = mean_over(conditions, fastest(cases_with(search, {one}), measured));
-      if (seconds >= least) continue;
+      const std::vector<Case> cases = cases_with(search, {one});
+      const double seconds = mean_over(conditions, fastest(cases, measured));
+      if (seconds >= least || most_bits(cases, measured) > allowed_bits) continue;
       least = seconds;
       search.best = one;
       better = true;
@@ -243,16 +249,14 @@ std::optional<TunedResult> TuneSearch::compared(const Search& search, const Meas
   }
   TunedResult result;
   result.open_s = mean_over(conditions, conditions);
-  result.found_s = mean_over(conditions, fastest(cases_with(search, {search.best}), measured));
+  const std::vector<Case> found_cases = cases_with(search, {search.best});
+  result.found_s = mean_over(conditions, fastest(found_cases, measured));
   const bool better = result.found_s < result.open_s;
   if (!better) result.found_s = result.open_s;
-  const auto facts_of = [&](const std::vector<Case>& cases) {
-    const auto one = std::ranges::find_if(cases, [&](const Case& c) { return measured.contains(c.key()); });
-    return measured.at(one->key());
-  };
-  const MeasuredCase facts = facts_of(open_cases);
-  result.open_bits = facts.bits;
-  result.found_bits = better ? facts_of(cases_with(search, {search.best})).bits : facts.bits;
+  const auto one = std::ranges::find_if(open_cases, [&](const Case& c) { return measured.contains(c.key()); });
+  const MeasuredCase& facts = measured.at(one->key());
+  result.open_bits = most_bits(open_cases, measured);
+  result.found_bits = better ? most_bits(found_cases, measured) : result.open_bits;
   if (facts.shape.elements() == 0) {
     remarks_.push_back(fmt::format("{}: its matrices differ in shape; tune shapes one by one.", name));
     return std::nullopt;
@@ -270,7 +274,7 @@ std::optional<TunedResult> TuneSearch::compared(const Search& search, const Meas
   if (better)
     for (const Open& open : search.open)
       if (const auto& value = search.best.values().at(open.name); value != search.asked().values().at(open.name))
-        result.entry.found[open.name] = text_of(value);
+        result.entry.found[open.name] = setting_text(value);
   if (asked.kernel.takes_tokens())
     for (const Case& each : search.cases)
       if (std::ranges::find(result.entry.batches, each.kernel.batch) == result.entry.batches.end())

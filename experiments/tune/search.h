@@ -19,6 +19,7 @@ namespace ecmv::experiments {
 struct SearchOptions {
   size_t whole_grid = 64;  // up to so many combinations of values are all tried
   int rounds = 2;          // otherwise one setting after the other, so often
+  double most_bits = 1.1;  // stored, over those of the open settings: or the fastest would be to code nothing
 };
 
 // A verified case that was timed.

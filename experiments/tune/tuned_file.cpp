@@ -1,11 +1,11 @@
 // See tuned_file.h.
 #include "experiments/tune/tuned_file.h"
 
-#include <algorithm>
+#include <cmath>
 #include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "backends/kernel.h"
 #include "experiments/config/experiment.h"
@@ -14,7 +14,6 @@
 namespace ecmv::experiments {
 namespace {
 
-constexpr int kSchema = 1;
 constexpr int64_t kMostBytes = 1 << 20, kMostRows = int64_t{1} << 40;
 constexpr std::string_view kRootKeys[] = {"schema", "entries"};
 constexpr std::string_view kEntryKeys[] = {"backend", "device", "codec", "format_version", "asked",   "type",    "rows",
@@ -29,18 +28,6 @@ GivenSettings read_settings(const YAML::Node& map, std::string_view key, YamlErr
     for (const auto& pair : node)
       settings[read_text(pair.first, key, errors).value_or("")] = read_text(pair.second, key, errors).value_or("");
   return settings;
-}
-
-// "found" over "asked".
-GivenSettings joined(const TunedEntry& tuned) {
-  GivenSettings all = tuned.found;
-  all.insert(tuned.key.asked.begin(), tuned.key.asked.end());
-  return all;
-}
-
-const codecs::CodecEntry* codec_of(const TunedEntry& tuned, std::span<const codecs::CodecEntry> codecs) {
-  const auto entry = std::ranges::find(codecs, tuned.key.codec, &codecs::CodecEntry::id);
-  return entry == codecs.end() || entry->codec->format_version != tuned.key.format_version ? nullptr : &*entry;
 }
 
 TunedEntry read_entry(const YAML::Node& node, std::span<const codecs::CodecEntry> codecs, YamlErrors& errors) {
@@ -69,19 +56,12 @@ TunedEntry read_entry(const YAML::Node& node, std::span<const codecs::CodecEntry
       tuned.batches.push_back(
           static_cast<int>(read_integer(batch, "batches", 1, backends::kMaxBatch, errors).value_or(1)));
   tuned.model_off = read_number(child(node, "model_off"), "model_off", errors).value_or(1);
-  const codecs::CodecEntry* const entry = codec_of(tuned, codecs);
+  const codecs::CodecEntry* const entry = codec_of(tuned.key, codecs);
   if (entry == nullptr || errors.count() > problems) return tuned;
   std::vector<std::string> refused;
-  codecs::resolve_settings(entry->codec->settings, joined(tuned), refused);
+  codecs::resolve_settings(entry->codec->settings, found_over_asked(tuned), refused);
   for (const std::string& sentence : refused) errors.add(node, fmt::format("Codec '{}': {}", entry->id, sentence));
   return tuned;
-}
-
-YAML::Node node_of(const GivenSettings& settings) {
-  YAML::Node map(YAML::NodeType::Map);
-  map.SetStyle(YAML::EmitterStyle::Flow);
-  for (const auto& [name, value] : settings) map[name] = value;
-  return map;
 }
 
 }  // namespace
@@ -106,8 +86,8 @@ std::vector<TunedEntry> read_tuned(const std::string& file, std::span<const code
     throw ConfigError({fmt::format("{}:{}:{}: {}.", file, e.mark.line + 1, e.mark.column + 1, e.msg)});
   }
   if (!root.IsMap() || !child(root, "schema").IsDefined())
-    throw ConfigError({fmt::format("{}: a file of ecmv tune is a map that begins with 'schema: {}'.", file, kSchema)});
-  if (!read_integer(child(root, "schema"), "schema", kSchema, kSchema, errors)) throw ConfigError(errors.messages());
+    throw ConfigError({fmt::format("{}: a file of ecmv tune is a map that begins with 'schema: {}'.", file, kTunedSchema)});
+  if (!read_integer(child(root, "schema"), "schema", kTunedSchema, kTunedSchema, errors)) throw ConfigError(errors.messages());
   check_map(root, "a file of ecmv tune", kRootKeys, errors);
   std::vector<TunedEntry> entries;
   const YAML::Node list = child(root, "entries");
@@ -119,51 +99,21 @@ std::vector<TunedEntry> read_tuned(const std::string& file, std::span<const code
 }
 
 std::string tuned_text(const std::vector<TunedEntry>& entries) {
-  YAML::Node list(YAML::NodeType::Sequence);
+  std::string lines;
   for (const TunedEntry& tuned : entries) {
-    YAML::Node node(YAML::NodeType::Map);
     const TunedKey& key = tuned.key;
-    node["backend"] = key.backend;
-    node["device"] = key.device;
-    node["codec"] = key.codec;
-    node["format_version"] = key.format_version;
-    node["asked"] = node_of(key.asked);
-    node["type"] = key.type;
-    node["rows"] = key.shape.rows;
-    node["cols"] = key.shape.cols;
-    node["op"] = key.op;
-    if (!key.activations.empty()) node["activations"] = key.activations;
-    node["found"] = node_of(tuned.found);
-    if (!tuned.batches.empty()) {
-      node["batches"] = tuned.batches;
-      node["batches"].SetStyle(YAML::EmitterStyle::Flow);
-    }
-    node["model_off"] = fmt::format("{:.4g}", tuned.model_off);
-    list.push_back(node);
+    nlohmann::ordered_json line = {{"backend", key.backend},   {"device", key.device},
+                                   {"codec", key.codec},       {"format_version", key.format_version},
+                                   {"asked", key.asked},       {"type", key.type},
+                                   {"rows", key.shape.rows},   {"cols", key.shape.cols},
+                                   {"op", key.op}};
+    if (!key.activations.empty()) line["activations"] = key.activations;
+    line["found"] = tuned.found;
+    if (!tuned.batches.empty()) line["batches"] = tuned.batches;
+    line["model_off"] = std::round(1e4 * tuned.model_off) / 1e4;
+    lines += (lines.empty() ? "" : ",") + std::string("\n  ") + line.dump();
   }
-  YAML::Node root(YAML::NodeType::Map);
-  root["schema"] = kSchema;
-  root["entries"] = list;
-  YAML::Emitter emitter;
-  emitter << root;
-  return "# Made by ecmv tune, for --tuned FILE and the key 'tuned' of configs.\n" + std::string(emitter.c_str()) + "\n";
-}
-
-GivenSettings given_settings(const codecs::CodecEntry& entry, const backends::Settings& settings) {
-  GivenSettings given;
-  const backends::Settings defaults = codecs::default_settings(*entry.codec);
-  for (const auto& [name, value] : settings.values())
-    if (defaults.values().at(name) != value)
-      given[name] = std::visit([](const auto& one) { return fmt::format("{}", one); }, value);
-  return given;
-}
-
-std::optional<backends::Settings> settings_of(const TunedEntry& tuned, const codecs::CodecEntry& entry,
-                                              const backends::Settings& asked) {
-  if (codec_of(tuned, {&entry, 1}) == nullptr || given_settings(entry, asked) != tuned.key.asked) return std::nullopt;
-  std::vector<std::string> refused;
-  backends::Settings settings = codecs::resolve_settings(entry.codec->settings, joined(tuned), refused);
-  return refused.empty() ? std::optional(std::move(settings)) : std::nullopt;
+  return fmt::format("{{\"schema\": {}, \"entries\": [{}\n]}}\n", kTunedSchema, lines);
 }
 
 }  // namespace ecmv::experiments

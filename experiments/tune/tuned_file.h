@@ -1,48 +1,18 @@
-// The file of `ecmv tune`: for a device, a codec with open settings, and matrices of a type and shape, the values that
-// were the fastest of those tried. experiments/README.md describes it.
+// The file of `ecmv tune`, as YAML that is JSON, too: then every program can read it. experiments/README.md describes
+// it.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "codecs/registry.h"
-#include "datasets/matrix.h"
+#include "experiments/tune/tuned_entry.h"
 
 namespace ecmv::experiments {
-
-// Settings as configs write them, "tile_cols" -> "640"; without those that have their defaults.
-using GivenSettings = std::map<std::string, std::string>;
-
-// Where an entry holds.
-struct TunedKey {
-  std::string backend, device;  // device: its model
-  std::string codec;
-  uint32_t format_version = 1;
-  GivenSettings asked;  // with open settings
-  std::string type;     // of the elements
-  datasets::Shape shape;
-  std::string op, activations = {};  // of a pass: decode, matvec, matmul; activations of a matmul, else ""
-  friend bool operator==(const TunedKey&, const TunedKey&) = default;
-};
-
-struct TunedEntry {
-  TunedKey key;
-  GivenSettings found;       // in place of open ones; empty: the open settings were the fastest
-  std::vector<int> batches;  // tokens that it was measured with; empty where there are none
-  double model_off = 1;      // time with the open settings over the time with the found ones
-};
 
 // Throws ConfigError. Entries of codecs that this build does not have, or has in another format, are not looked at.
 std::vector<TunedEntry> read_tuned(const std::string& file, std::span<const codecs::CodecEntry> codecs);
 std::string tuned_text(const std::vector<TunedEntry>& entries);
-
-GivenSettings given_settings(const codecs::CodecEntry& entry, const backends::Settings& settings);
-// What the entry has for these settings of a codec; none if it is for another codec, format or other settings.
-std::optional<backends::Settings> settings_of(const TunedEntry& tuned, const codecs::CodecEntry& entry,
-                                              const backends::Settings& asked);
 
 }  // namespace ecmv::experiments
