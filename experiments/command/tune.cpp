@@ -166,13 +166,18 @@ int tune(const TuneVerbOptions& options, const CommandLine& line) {
   }
   std::vector<TunedEntry> known;
   if (std::filesystem::exists(options.output)) known = read_tuned(options.output, codecs::all_codecs());
-  const std::filesystem::path records =
-      options.records.empty() ? std::filesystem::path(options.output).replace_extension(".records.jsonl")
-                              : std::filesystem::path(options.records);
+  const std::filesystem::path records = options.records.empty()
+                                            ? std::filesystem::path(options.output).replace_extension(".records.jsonl")
+                                            : std::filesystem::path(options.records);
+  const std::filesystem::path folder = std::filesystem::path(options.output).parent_path();
+  if (!options.records.empty() && !folder.empty() && !std::filesystem::is_directory(folder))
+    throw UsageError(
+        fmt::format("The file {} cannot be written: there is no folder {}.", options.output, folder.string()));
+  if (options.records == options.output) throw UsageError("The found settings and the records need a file each.");
   catch_interrupts();
   Measurer measurer(experiment, records, line);
-  const std::vector<TunedResult> results = search.run([&](std::vector<Case> cases) { return measurer(std::move(cases)); },
-                                                      interrupted);
+  const std::vector<TunedResult> results =
+      search.run([&](std::vector<Case> cases) { return measurer(std::move(cases)); }, interrupted);
   if (interrupted()) {
     std::cerr << fmt::format("ecmv: interrupted; nothing was kept but the records in {}.\n", records.string());
     return kInterrupted;
@@ -193,10 +198,12 @@ int tune(const TuneVerbOptions& options, const CommandLine& line) {
 void add_tune(CLI::App& app, CommandLine& line) {
   auto options = std::make_shared<TuneVerbOptions>();
   CLI::App* verb = app.add_subcommand(
-      "tune", "searches the fastest values of open settings for shapes and devices, keeps them in a file for --tuned, "
-              "and says how far the codec's own choice was off");
+      "tune",
+      "searches the fastest values of open settings for shapes and devices, keeps them in a file for --tuned, "
+      "and says how far the codec's own choice was off");
   verb->add_option("config", options->config, "YAML config: a file, or the name of one of 'ecmv list configs'");
-  verb->add_option("-o,--output", options->output, "the file of found settings (tuned.yaml); other keys in it are kept");
+  verb->add_option("-o,--output", options->output,
+                   "the file of found settings (tuned.yaml); other keys in it are kept");
   verb->add_option("--records", options->records, "record file of all measurements (beside the output)");
   verb->add_flag("--dry-run", options->dry_run, "shows the cases of the first round, and runs nothing");
   verb->add_option("--whole-grid", options->search.whole_grid,

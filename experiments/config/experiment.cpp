@@ -263,7 +263,7 @@ ConfigError::ConfigError(std::vector<std::string> all) : std::runtime_error(join
 Experiment parse_experiment(const std::string& text, const std::string& file, const ConfigEdits& edits,
                             std::span<const codecs::CodecEntry> codecs, const std::vector<std::string>& flags,
                             const std::filesystem::path& folder) {
-  static constexpr std::string_view kKeys[] = {"schema",  "name",   "question",   "seed",
+  static constexpr std::string_view kKeys[] = {"schema",  "name",   "question", "seed",
                                                "measure", "verify", "tuned",    "experiments"};
   if (static_cast<int64_t>(text.size()) > kMostConfigBytes)
     throw ConfigError(

@@ -20,7 +20,7 @@ namespace {
 using Measured = std::map<std::string, MeasuredCase>;
 
 constexpr double kLevel = 0.99;           // less than a percent faster is no reason to change
-constexpr int64_t kWidestRange = 64;     // a wider one is not searched
+constexpr int64_t kWidestRange = 64;      // a wider one is not searched
 constexpr size_t kMostCandidates = 4096;  // of a whole grid
 
 // All values of a setting, the open one among them; none of a wide range.
@@ -38,8 +38,8 @@ std::string search_of(const Case& one) {
   for (const auto& [name, value] : data.texts) texts += fmt::format("{}={},", name, value);
   const TunedPass pass = tuned_pass(one.kernel);
   return fmt::format("{}|{}x{}|{}|{}|{}|{}|{}|{}|{}", data.source, data.shape.rows, data.shape.cols, texts,
-                     data.quantiser.id.empty() ? "" : data.quantiser.name(), one.codec.name(), one.kernel.backend, one.kernel.device, pass.op,
-                     pass.activations);
+                     data.quantiser.id.empty() ? "" : data.quantiser.name(), one.codec.name(), one.kernel.backend,
+                     one.kernel.device, pass.op, pass.activations);
 }
 
 std::string condition_of(const Case& one) {

@@ -25,14 +25,14 @@ GivenSettings given_settings(const codecs::CodecEntry& entry, const backends::Se
   GivenSettings given;
   const backends::Settings defaults = codecs::default_settings(*entry.codec);
   for (const auto& [name, value] : settings.values())
-    if (defaults.values().at(name) != value)
-      given[name] = setting_text(value);
+    if (defaults.values().at(name) != value) given[name] = setting_text(value);
   return given;
 }
 
 std::optional<backends::Settings> settings_of(const TunedEntry& tuned, const codecs::CodecEntry& entry,
                                               const backends::Settings& asked) {
-  if (codec_of(tuned.key, {&entry, 1}) == nullptr || given_settings(entry, asked) != tuned.key.asked) return std::nullopt;
+  if (codec_of(tuned.key, {&entry, 1}) == nullptr || given_settings(entry, asked) != tuned.key.asked)
+    return std::nullopt;
   std::vector<std::string> refused;
   backends::Settings settings = codecs::resolve_settings(entry.codec->settings, found_over_asked(tuned), refused);
   return refused.empty() ? std::optional(std::move(settings)) : std::nullopt;

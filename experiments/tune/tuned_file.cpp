@@ -16,8 +16,9 @@ namespace {
 
 constexpr int64_t kMostBytes = 1 << 20, kMostRows = int64_t{1} << 40;
 constexpr std::string_view kRootKeys[] = {"schema", "entries"};
-constexpr std::string_view kEntryKeys[] = {"backend", "device", "codec", "format_version", "asked",   "type",    "rows",
-                                           "cols",    "op",     "activations", "found",    "batches", "model_off"};
+constexpr std::string_view kEntryKeys[] = {"backend",  "device", "codec", "format_version", "asked", "type",
+                                           "rows",     "cols",   "op",    "activations",    "found", "batches",
+                                           "model_off"};
 
 GivenSettings read_settings(const YAML::Node& map, std::string_view key, YamlErrors& errors) {
   GivenSettings settings;
@@ -67,9 +68,8 @@ TunedEntry read_entry(const YAML::Node& node, std::span<const codecs::CodecEntry
 }  // namespace
 
 std::vector<TunedEntry> read_tuned(const std::string& file, std::span<const codecs::CodecEntry> codecs) {
-  YamlErrors errors([&](int line, int column) {
-    return line < 0 ? file : fmt::format("{}:{}:{}", file, line + 1, column + 1);
-  });
+  YamlErrors errors(
+      [&](int line, int column) { return line < 0 ? file : fmt::format("{}:{}:{}", file, line + 1, column + 1); });
   std::ifstream stream(file);
   std::string text(static_cast<size_t>(kMostBytes) + 1, '\0');  // not all of an endless file
   if (stream) stream.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -86,8 +86,10 @@ std::vector<TunedEntry> read_tuned(const std::string& file, std::span<const code
     throw ConfigError({fmt::format("{}:{}:{}: {}.", file, e.mark.line + 1, e.mark.column + 1, e.msg)});
   }
   if (!root.IsMap() || !child(root, "schema").IsDefined())
-    throw ConfigError({fmt::format("{}: a file of ecmv tune is a map that begins with 'schema: {}'.", file, kTunedSchema)});
-  if (!read_integer(child(root, "schema"), "schema", kTunedSchema, kTunedSchema, errors)) throw ConfigError(errors.messages());
+    throw ConfigError(
+        {fmt::format("{}: a file of ecmv tune is a map that begins with 'schema: {}'.", file, kTunedSchema)});
+  if (!read_integer(child(root, "schema"), "schema", kTunedSchema, kTunedSchema, errors))
+    throw ConfigError(errors.messages());
   check_map(root, "a file of ecmv tune", kRootKeys, errors);
   std::vector<TunedEntry> entries;
   const YAML::Node list = child(root, "entries");
@@ -102,10 +104,14 @@ std::string tuned_text(const std::vector<TunedEntry>& entries) {
   std::string lines;
   for (const TunedEntry& tuned : entries) {
     const TunedKey& key = tuned.key;
-    nlohmann::ordered_json line = {{"backend", key.backend},   {"device", key.device},
-                                   {"codec", key.codec},       {"format_version", key.format_version},
-                                   {"asked", key.asked},       {"type", key.type},
-                                   {"rows", key.shape.rows},   {"cols", key.shape.cols},
+    nlohmann::ordered_json line = {{"backend", key.backend},
+                                   {"device", key.device},
+                                   {"codec", key.codec},
+                                   {"format_version", key.format_version},
+                                   {"asked", key.asked},
+                                   {"type", key.type},
+                                   {"rows", key.shape.rows},
+                                   {"cols", key.shape.cols},
                                    {"op", key.op}};
     if (!key.activations.empty()) line["activations"] = key.activations;
     line["found"] = tuned.found;
