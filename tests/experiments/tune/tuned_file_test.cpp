@@ -231,7 +231,7 @@ TEST_CASE("tune writes a file, adds to it, and run takes its settings") {
   CHECK(entries[1].key.shape == datasets::Shape{64, 64});
   CHECK(entries[0].key.device == this_device());
 
-  // Of known settings, so that their speed does not matter.
+  // Now with settings that are known, whatever was fast.
   entries[0].found = {{"bits", "3"}};
   entries[1].key.device = "elsewhere";
   std::ofstream(file) << tuned_text(entries);
