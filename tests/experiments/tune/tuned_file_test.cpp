@@ -287,12 +287,41 @@ TEST_CASE("each layer of a step takes the settings of its shape") {
     CHECK(part.codec == (part.cols == 1024 ? "packed_outliers[bits=6]" : "packed_outliers"));
 }
 
+TEST_CASE("advise samples the codecs of a file of tune, with its settings") {
+  const codecs::CodecEntry* const codec = codecs::find_codec("quad_huffman");
+  if (codec == nullptr || codecs::find_codec("raw_bf16") == nullptr) SKIP("This build lacks quad_huffman or raw_bf16.");
+  Command ecmv;
+  std::filesystem::create_directories(ecmv.folder / "tiny");
+  std::ofstream(ecmv.folder / "tiny/config.json")
+      << R"({"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+             "num_key_value_heads": 2, "vocab_size": 512})";
+  TunedEntry square = entry({{"table_bits", "9"}});
+  square.key.codec = "quad_huffman";
+  square.key.format_version = codec->codec->format_version;
+  square.key.asked = {{"optimise", "speed"}};
+  square.key.type = "bf16";
+  square.key.shape = {64, 64};
+  std::ofstream(ecmv.folder / "t.yaml") << tuned_text({square});
+  CHECK(ecmv({"advise", "tiny", "--backend", "scalar", "--tuned", "t.yaml", "-o", "r.jsonl"}) == 0);
+  size_t tuned = 0;
+  for (const reports::CaseRecord& record : reports::read_records(ecmv.folder / "r.jsonl").cases) {
+    if (record.codec.id != "quad_huffman" || !record.codec.tuned) continue;
+    ++tuned;
+    for (const auto& part : record.step.parts)
+      CHECK((part.codec == "quad_huffman[optimise=speed,table_bits=9]") == (part.rows == 64 && part.cols == 64));
+  }
+  CHECK(tuned == 1);
+  CHECK(ecmv({"advise", "tiny", "--tuned", "t.yaml", "--records", "r.jsonl"}) == 2);
+}
+
 TEST_CASE("tune ends with the documented codes and a sentence where it cannot search") {
   if (codecs::find_codec("packed_outliers") == nullptr) SKIP("The codec packed_outliers is not part of this build.");
   Command ecmv;
   CHECK(ecmv({"tune"}) == 2);
   CHECK(ecmv(words({"tune", "--shape", "8x8", "-a", "codecs=raw_int8"}, kSmall)) == 2);
   CHECK_THAT(ecmv.err, ContainsSubstring("No codec of these cases has an open setting."));
+  CHECK(ecmv({"list", "codecs", "packed_outliers", "--json"}) == 0);
+  CHECK(nlohmann::json::parse(ecmv.out).at("codecs").at(0).at("settings").at(0).at("open") == "0");
   CHECK(ecmv(words({"tune", "--shape", "8x8", "-a", "op=size"}, kSmall)) == 2);
   CHECK_THAT(ecmv.err, ContainsSubstring("one shape at a time"));
   std::ofstream(ecmv.folder / "tuned.yaml") << "schema: 7\n";
