@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "datasets/source.h"
+#include "experiments/check/outcome.h"
 #include "experiments/config/experiment.h"
 #include "experiments/run/loaded_dataset.h"
 #include "experiments/tune/take_tuned.h"

@@ -71,7 +71,9 @@ std::string device_model(const KernelSpec& kernel) {
   const std::vector<backends::DeviceInfo> devices = backend->devices();
   if (kernel.device >= 0)
     return static_cast<size_t>(kernel.device) < devices.size() ? devices[static_cast<size_t>(kernel.device)].name : "";
-  const auto works = [](const backends::DeviceInfo& info) { return info.unavailable.empty(); };
+  const auto works = [&](const backends::DeviceInfo& info) {
+    return info.unavailable.empty() && (kernel.simd_target.empty() || info.simd_target == kernel.simd_target);
+  };
   const auto first = std::ranges::find_if(devices, works);
   return first == devices.end() ? "" : first->name;
 }

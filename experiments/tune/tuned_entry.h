@@ -32,9 +32,9 @@ struct TunedKey {
 
 struct TunedEntry {
   TunedKey key;
-  GivenSettings found;       // in place of open ones; empty: the open settings were the fastest
-  std::vector<int> batches;  // tokens that it was measured with; empty where there are none
-  double model_off = 1;      // time with the open settings over the time with the found ones
+  GivenSettings found;            // in place of open ones; empty: the open settings were the fastest
+  std::vector<int> batches = {};  // tokens that it was measured with; empty where there are none
+  double model_off = 1;           // time with the open settings over the time with the found ones
 };
 
 std::string setting_text(const backends::SettingValue& value);  // as configs write it

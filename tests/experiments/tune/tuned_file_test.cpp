@@ -335,6 +335,58 @@ TEST_CASE("tune ends with the documented codes and a sentence where it cannot se
   CHECK(ecmv(words({"tune", "--shape", "8x8", "--rounds", "0"}, kSmall)) == 2);
 }
 
+TEST_CASE("a run on the emulator takes the settings of its kind of device", "[emulator]") {
+  const codecs::CodecEntry* const codec = codecs::find_codec("quad_huffman");
+  KernelSpec wave32{.backend = "emulator"};
+  wave32.simd_target = "wave32";
+  if (device_model(wave32).empty()) SKIP("There is no emulator in this build.");
+  if (codec == nullptr) SKIP("The codec quad_huffman is not part of this build.");
+  Command ecmv;
+  TunedEntry fragments = entry({{"symbol_cols", "8"}, {"tile_cols", "256"}});
+  fragments.key.backend = "emulator";
+  fragments.key.device = device_model(wave32);
+  fragments.key.codec = "quad_huffman";
+  fragments.key.format_version = codec->codec->format_version;
+  fragments.key.asked = {{"layout", "fragments"}, {"optimise", "speed"}, {"symbol_cols", "0"}};
+  fragments.key.type = "bf16";
+  fragments.key.activations = "bf16";
+  fragments.key.shape = {64, 512};
+  std::ofstream(ecmv.folder / "t.yaml") << tuned_text({fragments});
+  CHECK(ecmv({"run",
+              "--codec",
+              "quad_huffman:layout=fragments,optimise=speed,symbol_cols=0",
+              "--backend",
+              "emulator",
+              "--simd-target",
+              "wave32",
+              "--op",
+              "matmul",
+              "--activations",
+              "bf16",
+              "--batch",
+              "16",
+              "--source",
+              "llm_like",
+              "--shape",
+              "64x512",
+              "--layers",
+              "1",
+              "--variant",
+              "fragments",
+              "--policy",
+              "first",
+              "--tuned",
+              "t.yaml",
+              "-o",
+              "r.jsonl"}) == 0);
+  const auto records = reports::read_records(ecmv.folder / "r.jsonl");
+  REQUIRE(records.cases.size() == 1);
+  CHECK(records.cases[0].status == reports::Status::ok);
+  CHECK(records.cases[0].codec.tuned);
+  CHECK(records.cases[0].codec.settings.at("tile_cols") == reports::Value(std::string("256")));
+  CHECK(records.cases[0].codec.settings.at("symbol_cols") == reports::Value(std::string("8")));
+}
+
 TEST_CASE("tune finds nothing on the emulator, which is never timed", "[emulator]") {
   if (device_model({.backend = "emulator"}).empty()) SKIP("There is no emulator in this build.");
   if (codecs::find_codec("packed_outliers") == nullptr) SKIP("The codec packed_outliers is not part of this build.");
