@@ -380,11 +380,14 @@ TEST_CASE("a run on the emulator takes the settings of its kind of device", "[em
               "-o",
               "r.jsonl"}) == 0);
   const auto records = reports::read_records(ecmv.folder / "r.jsonl");
-  REQUIRE(records.cases.size() == 1);
-  CHECK(records.cases[0].status == reports::Status::ok);
-  CHECK(records.cases[0].codec.tuned);
-  CHECK(records.cases[0].codec.settings.at("tile_cols") == reports::Value(std::string("256")));
-  CHECK(records.cases[0].codec.settings.at("symbol_cols") == reports::Value(std::string("8")));
+  size_t multiplied = 0;  // the others are kernels for int8
+  for (const reports::CaseRecord& record : records.cases) {
+    multiplied += record.status == reports::Status::ok;
+    CHECK(record.codec.tuned);
+    CHECK(record.codec.settings.at("tile_cols") == reports::Value(std::string("256")));
+    CHECK(record.codec.settings.at("symbol_cols") == reports::Value(std::string("8")));
+  }
+  CHECK(multiplied > 0);
 }
 
 TEST_CASE("tune finds nothing on the emulator, which is never timed", "[emulator]") {
