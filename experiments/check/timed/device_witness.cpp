@@ -47,7 +47,7 @@ bool is_same(const json& question) {
   device.select();
   const backends::CompressedMatrix stored = matrix_from(question);
   const datasets::Shape shape = stored.shape;
-  datasets::Matrix matrix{.name = "layer", .shape = shape, .type = stored.type};
+  datasets::Matrix matrix{.name = "layer", .shape = shape, .type = stored.type, .elements = {}};
   matrix.elements.resize(static_cast<size_t>(shape.elements() * datasets::element_bytes(stored.type)));
   codecs::find_codec(stored.codec)->codec->decode(stored.view(), matrix.elements);
   const auto uploaded = device.upload(stored);
