@@ -62,9 +62,12 @@ Dataset load_gaussian_floats(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kGaussianFloatsSource{
-    "gaussian_floats", "N(0, sigma^2) as bf16 or another type of floats", true, kGaussianFloatsParameters,
-    load_gaussian_floats, 8};
+extern const DataSource kGaussianFloatsSource{"gaussian_floats",
+                                              "N(0, sigma^2) as bf16 or another type of floats",
+                                              true,
+                                              kGaussianFloatsParameters,
+                                              load_gaussian_floats,
+                                              8};
 
 namespace {
 

@@ -90,8 +90,7 @@ ReferenceProducts compute_probes(std::span<const datasets::Matrix> matrices, uin
 }
 
 SubnormalTokens compute_subnormal_tokens(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch,
-                                         std::span<const datasets::Scales> scales,
-                                         backends::Activations activations) {
+                                         std::span<const datasets::Scales> scales, backends::Activations activations) {
   SubnormalTokens of;
   for (size_t i = 1; i < matrices.size(); ++i)
     if (matrices[i].shape.elements() < matrices[of.matrix].shape.elements()) of.matrix = i;

@@ -89,8 +89,7 @@ class FloatReference {
     return probes_ ? *probes_ : probes_.emplace(compute_probes(*matrices_, seed_, *scales_, activations_));
   }
   const SubnormalTokens& subnormal_tokens() {
-    if (!subnormal_)
-      subnormal_.emplace(compute_subnormal_tokens(*matrices_, seed_, batch_, *scales_, activations_));
+    if (!subnormal_) subnormal_.emplace(compute_subnormal_tokens(*matrices_, seed_, batch_, *scales_, activations_));
     return *subnormal_;
   }
   // One for each matrix, or none.

@@ -52,8 +52,8 @@ inline reports::CaseRecord measured(const backends::Kernel& kernel, const codecs
   return found;
 }
 
-// A kernel that was called less often than this is measured again, with longer samples: the time of one pass, from which
-// the number of passes follows, is a hundred times too long where a busy machine holds it up.
+// A kernel that was called less often than this is measured again, with longer samples: the time of one pass, from
+// which the number of passes follows, is a hundred times too long where a busy machine holds it up.
 inline constexpr int64_t kEnoughCalls = 100'000;
 
 inline void expect_caught(const backends::Kernel& kernel, const std::string& reason, int d = 64) {

@@ -132,12 +132,12 @@ std::set<std::string> types(const std::vector<reports::CaseRecord>& records, con
 }  // namespace
 
 TEST_CASE("verify finds kernels that take subnormal elements as zero, in every type of floats") {
-  const auto records = verified(
-      text_of(ECMV_SOURCE_DIR "/experiments/configs/smoke.yaml"),
-      {{.op = Op::decode, .variant = "keeps", .bind = bind_decoding<false>},
-       {.op = Op::decode, .variant = "flushes", .bind = bind_decoding<true>},
-       {.op = Op::matmul, .variant = "multiplies", .bind = bind_multiplying<Flushed::nothing>},
-       {.op = Op::matmul, .variant = "flushes elements", .bind = bind_multiplying<Flushed::elements>}});
+  const auto records =
+      verified(text_of(ECMV_SOURCE_DIR "/experiments/configs/smoke.yaml"),
+               {{.op = Op::decode, .variant = "keeps", .bind = bind_decoding<false>},
+                {.op = Op::decode, .variant = "flushes", .bind = bind_decoding<true>},
+                {.op = Op::matmul, .variant = "multiplies", .bind = bind_multiplying<Flushed::nothing>},
+                {.op = Op::matmul, .variant = "flushes elements", .bind = bind_multiplying<Flushed::elements>}});
   const std::set<std::string> floats = {"bf16", "f16", "f32", "f8_e4m3", "f8_e5m2"};
   std::set<std::string> decoded = floats;
   decoded.insert("f64");  // float products take no elements that float32 does not hold

@@ -130,14 +130,14 @@ class ThreadWorld final : public backends::World {
 
 reports::CaseRecord measured(const std::string& kernels, const Fault& fault, const std::string& min_time = "0.02") {
   static const auto unknown_flags = experiments::initialise_timing({});
-  const experiments::Experiment experiment = experiments::parse_experiment(
-      "schema: 1\nname: exchange\nmeasure: {repetitions: 9, min_time: " +
-          min_time +
-          ", max_seconds: 30}\nexperiments:\n"
-      "  - data: {source: gaussian, sigma: 4, d: 128, layers: 4}\n    codecs: raw_int8\n    kernels: {backend: scalar, "
-      "threads: 1, ranks: 2, variant: first, policy: first, " +
-          kernels + "}\n",
-      "exchange", {}, codecs::all_codecs());
+  const experiments::Experiment experiment =
+      experiments::parse_experiment("schema: 1\nname: exchange\nmeasure: {repetitions: 9, min_time: " + min_time +
+                                        ", max_seconds: 30}\nexperiments:\n"
+                                        "  - data: {source: gaussian, sigma: 4, d: 128, layers: 4}\n    codecs: "
+                                        "raw_int8\n    kernels: {backend: scalar, "
+                                        "threads: 1, ranks: 2, variant: first, policy: first, " +
+                                        kernels + "}\n",
+                                    "exchange", {}, codecs::all_codecs());
   Mail mail;
   Exchange exchange;
   const auto lost = [](const std::string& sentence) {
@@ -169,10 +169,10 @@ constexpr int64_t kFirst = 40;
 
 Fault now_and_then(int rank, int64_t one_of, void (*how)(std::span<const std::byte>, std::span<std::byte>),
                    int64_t& calls) {
-  return [=, &calls](int here, std::span<const std::byte> before, std::span<std::byte> after,
-                     std::span<const std::byte>) {
-    if (here == rank && ++calls > kFirst && calls % one_of == 0) how(before, after);
-  };
+  return
+      [=, &calls](int here, std::span<const std::byte> before, std::span<std::byte> after, std::span<const std::byte>) {
+        if (here == rank && ++calls > kFirst && calls % one_of == 0) how(before, after);
+      };
 }
 void leave_out(std::span<const std::byte> before, std::span<std::byte> after) {
   std::ranges::copy(before, after.begin());
