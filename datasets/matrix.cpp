@@ -96,8 +96,11 @@ double entropy_bits_per_element(const MatrixView& matrix) {
   const size_t values = width == 1 ? 256 : 65536, n = matrix.elements.size() / size_t(width);
   // Four histograms, because with one equal neighbours would wait for each other's store.
   std::vector<int64_t> counts(4 * values);
-  for (size_t i = 0; i < n; ++i)
-    ++counts[i % 4 * values + read_word(&matrix.elements[i * size_t(width)], size_t(width))];
+  const std::byte* const elements = matrix.elements.data();
+  if (width == 1)
+    for (size_t i = 0; i < n; ++i) ++counts[i % 4 * values + read_word(elements + i, 1)];
+  else  // a width that the compiler knows: 7 ns an element without
+    for (size_t i = 0; i < n; ++i) ++counts[i % 4 * values + read_word(elements + 2 * i, 2)];
   double bits = 0;
   for (size_t value = 0; value < values; ++value) {
     const int64_t count =

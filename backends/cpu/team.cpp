@@ -100,14 +100,35 @@ class Region {
   region.enter(omp_get_thread_num(), omp_get_num_threads());
 }
 
+// libgomp waits for ever for threads that a fork did not copy.
+std::atomic<bool> has_threads = false, is_alone = false;
+void note_threads() {
+  [[maybe_unused]] static const int once = pthread_atfork(nullptr, nullptr, [] {
+    if (has_threads) is_alone = true;
+  });
+  has_threads = true;
+}
+
 }  // namespace
 
 void Team::run(const std::function<void(int, int)>& body) const {
-  // Otherwise the runtime may give fewer threads than asked for.
-  omp_set_dynamic(0);
   Region region(body);
-  run_region(region, threads_);
+  if (threads_ == 1 || is_alone) {
+    region.enter(0, 1);
+  } else {
+    note_threads();
+    omp_set_dynamic(0);  // otherwise the runtime may give fewer threads than asked for
+    run_region(region, threads_);
+  }
   region.leave();
+}
+
+void Team::for_each(int64_t count, const std::function<void(int64_t)>& body) {
+  std::atomic<int64_t> next = 0;
+  const bool nested = omp_in_parallel() != 0 && omp_get_max_active_levels() <= omp_get_active_level();
+  Team(nested ? 1 : static_cast<int>(std::clamp<int64_t>(count, 1, available_threads()))).run([&](int, int) {
+    for (int64_t number = next++; number < count; number = next++) body(number);
+  });
 }
 
 int Team::available_threads() {
@@ -118,6 +139,11 @@ int Team::available_threads() {
 }
 
 void Team::use_threads(int threads) { omp_set_num_threads(threads); }
+
+void Team::use_threads_inside(int threads) {
+  omp_set_num_threads(threads);
+  omp_set_max_active_levels(omp_get_active_level() + (threads > 1 ? 1 : 0));
+}
 
 std::string Team::why_not(int threads) {
   int error = 0;

@@ -2,6 +2,7 @@
 // knows OpenMP, so codecs and passes stay free of pragmas.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -16,12 +17,18 @@ class Team {
   // the number asked for, or less where OpenMP grants less (OMP_THREAD_LIMIT, a parallel region around this one).
   // Rethrows one of the exceptions that bodies throw.
   void run(const std::function<void(int thread, int threads)>& body) const;
+  // Calls body(number) for all numbers below `count`, in no order, with the threads that this thread may use: all of
+  // them, in a body of a team one, or what use_threads_inside() says. In a process that was forked from one with teams,
+  // whose threads are gone, it is the only one.
+  static void for_each(int64_t count, const std::function<void(int64_t number)>& body);
   // Threads that the process may use, by its CPU affinity, OMP_NUM_THREADS, OMP_THREAD_LIMIT and the number that can be
   // created.
   static int available_threads();
   // Sets the number of threads that the process uses by default. OpenMP found fewer when it began, if a launcher had
   // bound the process to a core.
   static void use_threads(int threads);
+  // In a body of a team: teams that it runs may have so many threads.
+  static void use_threads_inside(int threads);
   // Why this many threads cannot live at once, as a sentence; "" if they can.
   static std::string why_not(int threads);
   // The cores that OMP_PLACES and OMP_PROC_BIND give to one of `threads` threads, as numbers; empty: any.

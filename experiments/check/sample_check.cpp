@@ -67,10 +67,23 @@ Outcome SampleCheck::after_pass() {
     const Outcome outcome = whole_ ? compare(left_layers_, false) : result;
     return outcome.fine() && left_layers_ > 1 && walks() ? timed_walk() : outcome;
   }
-  if (const Outcome outcome = compare_products(); !outcome.fine() || admitted_.device->shared() == nullptr)
-    return outcome;
+  if (is_near() || compares()) {
+    const Clock::time_point begun = Clock::now();
+    if (Outcome outcome = compare_products(); !outcome.fine()) return outcome;
+    in_compares_ += Clock::now() - begun;
+  }
+  if (admitted_.device->shared() == nullptr) return {};
   const Outcome outcome = compare_ranks();
   return outcome.fine() && walks() ? timed_walk() : outcome;
+}
+
+bool SampleCheck::is_near() const {
+  return admitted_.device->memory() == "host" && admitted_.device->shared() == nullptr;
+}
+
+// Where results are many beside the matrix, to read them all would leave other bytes in the caches.
+bool SampleCheck::compares() {
+  return (whole_ || drawn(4)) && in_compares_ <= kShareOfCompares * (in_samples_ + (Clock::now() - sample_begun_));
 }
 
 bool SampleCheck::walks() {
@@ -85,15 +98,12 @@ Outcome SampleCheck::timed_walk() {
   return outcome;
 }
 
-// Where results are many beside the matrix, to read them all would leave other bytes in the caches.
 Outcome SampleCheck::compare_products() {
   const KernelSpec& kernel = admitted_.one->kernel;
   const Reference reference = reference_now();
-  const bool near = admitted_.device->memory() == "host" && admitted_.device->shared() == nullptr;
-  if (!near && !whole_ && !drawn(4)) return {};
   std::vector<size_t> layers = {random_() % left_layers_};
   const datasets::Shape& shape = (*reference.matrices)[reference.matrix_of(layers[0])].shape;
-  if (near && (whole_ || 32 * kernel.batch <= shape.cols)) {
+  if (is_near() && (whole_ || 32 * kernel.batch <= shape.cols)) {
     layers.resize(left_layers_);
     std::iota(layers.begin(), layers.end(), size_t{0});
   }

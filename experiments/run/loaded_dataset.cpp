@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/team.h"
 #include "experiments/plan/plan.h"
 #include "experiments/run/case_record.h"
 
@@ -30,9 +31,11 @@ namespace {
 
 // Order-0 entropy of the elements of each layer; goes through all of them.
 std::vector<double> entropies_of(const datasets::Dataset& dataset) {
-  std::vector<double> entropies;
-  for (const datasets::Matrix& matrix : dataset.layers)
-    entropies.push_back(datasets::entropy_bits_per_element(matrix.view()));
+  std::vector<double> entropies(dataset.layers.size());
+  backends::cpu::Team::for_each(std::ssize(entropies), [&](int64_t layer) {
+    const auto number = static_cast<size_t>(layer);
+    entropies[number] = datasets::entropy_bits_per_element(dataset.layers[number].view());
+  });
   return entropies;
 }
 

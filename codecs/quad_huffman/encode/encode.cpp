@@ -1,13 +1,16 @@
 // Encodes tile by tile: each lane's codes become a string of bits without gaps, its raw words and its patches. Then
 // come the schedule and the layout of the strings in the tile's lines, in pieces of segments where a lane is moved.
 #include "codecs/quad_huffman/encode/encode.h"
-#include "codecs/compressed_matrix.h"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 
+#include "backends/cpu/team.h"
+#include "codecs/compressed_matrix.h"
 #include "codecs/modelling/bytes.h"
 #include "codecs/quad_huffman/format/raw_planes.h"
 #include "codecs/quad_huffman/format/schedule.h"
@@ -123,6 +126,13 @@ class PatchEncoder {
 
   int64_t count() const { return count_; }  // finished tiles' patches; strips: packets
   int largest_substitute() const { return largest_substitute_; }
+  // Takes the patches of the tiles that follow.
+  void take(PatchEncoder&& next) {
+    bytes_.insert(bytes_.end(), next.bytes_.begin(), next.bytes_.end());
+    signs_.insert(signs_.end(), next.signs_.begin(), next.signs_.end());
+    count_ += next.count_;
+    largest_substitute_ = std::max(largest_substitute_, next.largest_substitute_);
+  }
   std::vector<std::byte> finish() {
     bytes_.insert(bytes_.end(), signs_.begin(), signs_.end());
     return std::move(bytes_);
@@ -137,10 +147,12 @@ class PatchEncoder {
   int largest_substitute_ = 0;
 };
 
+// Encodes row groups that follow each other, from number `first_group` on.
 class Encoder {
  public:
-  Encoder(datasets::MatrixView matrix, const Model& model, const Header& header)
+  Encoder(datasets::MatrixView matrix, const Model& model, const Header& header, int64_t first_group)
       : patches(model.form, header.layout),
+        first_group_(first_group),
         elements_(reinterpret_cast<const uint8_t*>(matrix.elements.data())),
         rows_(matrix.shape.rows),
         cols_(matrix.shape.cols),
@@ -180,7 +192,7 @@ class Encoder {
       }
       strings_[lane].finish();
     }
-    if (first_col + tile_width == cols_) raw.resize(static_cast<size_t>((group + 1) * raw_row_bytes_));
+    if (first_col + tile_width == cols_) raw.resize(static_cast<size_t>((group - first_group_ + 1) * raw_row_bytes_));
 
     const size_t schedule_begin = schedule.size();
     schedule.resize(schedule_begin + static_cast<size_t>(tile_cols_ / segment_cols_));
@@ -198,6 +210,20 @@ class Encoder {
     append_count(tiles, static_cast<uint64_t>(full / kBlockLines) | static_cast<uint64_t>(lines - full) << 16);
     append_codes(lines, full, lane_words);
     return true;
+  }
+
+  // Takes what another one made of the row groups that follow.
+  void take(Encoder&& next) {
+    for (size_t at = 0; at < next.tiles.size(); at += kTileBytes) {
+      append_count(tiles, codes.size() / kUnitBytes + modelling::load<uint32_t>(next.tiles, at));
+      append_count(tiles, static_cast<uint64_t>(patches.count()) + modelling::load<uint32_t>(next.tiles, at + 4));
+      modelling::append_bytes(tiles, std::span(next.tiles).subspan(at + 8, kTileBytes - 8));
+    }
+    modelling::append_bytes(schedule, next.schedule);
+    modelling::append_bytes(codes, next.codes);
+    modelling::append_bytes(raw, next.raw);
+    patches.take(std::move(next.patches));
+    code_bits += next.code_bits;
   }
 
   void finish() {
@@ -342,6 +368,7 @@ class Encoder {
     fill_unit();
   }
 
+  int64_t first_group_;
   const uint8_t* elements_;
   int64_t rows_, cols_;
   const Model& model_;
@@ -369,10 +396,24 @@ bool encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
                 .symbol_cols = model.symbol_cols,
                 .layout = layout,
                 .rotated = model.rotated};
-  Encoder encoder(matrix, model, header);
-  for (int64_t group = 0; group < row_groups(matrix.shape.rows); ++group)
-    for (int64_t column = 0; column < column_tiles(matrix.shape.cols, tile_cols); ++column)
-      if (!encoder.encode_tile(group, column)) return false;
+  // Parts of row groups, one for each million elements, so that all threads have work.
+  const int64_t groups = row_groups(matrix.shape.rows),
+                part_groups =
+                    std::max<int64_t>(1, (int64_t{1} << 20) / kLanes / std::max<int64_t>(1, matrix.shape.cols)),
+                count = std::max<int64_t>(1, (groups + part_groups - 1) / part_groups);
+  std::vector<std::unique_ptr<Encoder>> parts(static_cast<size_t>(count));
+  std::atomic<bool> fits = true;
+  backends::cpu::Team::for_each(count, [&](int64_t number) {
+    const int64_t first = number * part_groups;
+    auto part = std::make_unique<Encoder>(matrix, model, header, first);
+    for (int64_t group = first; group < std::min(groups, first + part_groups); ++group)
+      for (int64_t column = 0; column < column_tiles(matrix.shape.cols, tile_cols); ++column)
+        if (!fits || !part->encode_tile(group, column)) fits = false;
+    parts[static_cast<size_t>(number)] = std::move(part);
+  });
+  if (!fits) return false;
+  Encoder& encoder = *parts.front();
+  for (size_t i = 1; i < parts.size(); ++i) encoder.take(std::move(*parts[i])), parts[i].reset();
   encoder.finish();
 
   std::vector<std::byte> table;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <vector>
 
+#include "backends/cpu/team.h"
 #include "codecs/codec.h"
 #include "codecs/quad_huffman/format/schedule.h"
 #include "codecs/quad_huffman/format/segment.h"
@@ -81,7 +82,7 @@ void check_header(const CompressedView& view) {
   require(cols >= kLeastSymbolCols, "The symbols of a quad_huffman stream have 4 or 8 columns.");
   const int tile_cols = tile_cols_of(header);
   require(tile_cols >= kLeastTileCols && tile_cols <= kMostTileCols,
-          "The tiles of a quad_huffman stream have 256 to 2048 columns.");
+          "The tiles of a quad_huffman stream have 128 to 2048 columns.");
   require(floats
               ? form == float_form(cols, f8)
               : form.raw_bits >= least_raw_bits(cols, form.folded) && form.raw_bits <= most_raw_bits(cols, form.folded),
@@ -270,7 +271,7 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
   if (is_plain(view)) return decode_plain(view, out);
   const Stored stored = open_checked(view);
   const auto bytes = static_cast<size_t>(stored.element_bytes());
-  for (int64_t group = 0; group < stored.row_groups; ++group)
+  const auto decode_group = [&](int64_t group) {
     for (int64_t column = 0; column < stored.column_tiles; ++column) {
       TileDecoder tile{stored, group, column};
       tile.decode();
@@ -284,6 +285,9 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
             out[bytes * number + i] = static_cast<std::byte>(element >> (8 * i) & 0xff);
         }
     }
+  };
+  if (stored.size.elements() >= int64_t{1} << 20) return backends::cpu::Team::for_each(stored.row_groups, decode_group);
+  for (int64_t group = 0; group < stored.row_groups; ++group) decode_group(group);
 }
 
 }  // namespace ecmv::codecs::quad_huffman

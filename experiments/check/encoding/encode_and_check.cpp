@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iterator>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <random>
 
@@ -29,9 +30,10 @@ struct LayerTally {
   codecs::ErrorBound allowed;
 };
 
+constexpr int64_t kSmall = int64_t{4} << 20;  // elements
+
 // Layers that are encoded and decoded twice: one of each codec, drawn from the small ones.
 std::vector<bool> draw_layers(const CodecChoice& codec, const std::vector<datasets::Matrix>& matrices) {
-  constexpr int64_t kSmall = int64_t{4} << 20;  // elements
   static std::minstd_rand random(std::random_device{}());
   std::map<const CodecChoice*, int64_t> fewest;
   for (const datasets::Matrix& matrix : matrices)
@@ -74,16 +76,37 @@ Outcome check_claims(const CodecChoice& choice, const datasets::Matrix& matrix, 
   return {};
 }
 
+// Some rows of a large matrix, about kSmall elements, because what follows takes as long as encoding and decoding.
+datasets::MatrixView some_rows(const datasets::MatrixView& matrix, const codecs::Codec& codec,
+                               const codecs::Settings& settings) {
+  static std::minstd_rand random(std::random_device{}());
+  static std::mutex mutex;
+  const int64_t count = (kSmall / std::max<int64_t>(1, matrix.shape.cols) + 64) / 64 * 64;
+  if (count >= matrix.shape.rows || matrix.elements.size() % static_cast<size_t>(matrix.shape.rows) != 0) return matrix;
+  const std::scoped_lock lock(mutex);
+  const auto row_bytes = static_cast<int64_t>(matrix.elements.size()) / matrix.shape.rows,
+             first = static_cast<int64_t>(random()) % (matrix.shape.rows - count + 1);
+  datasets::MatrixView part = matrix;
+  part.shape.rows = count;
+  part.elements =
+      matrix.elements.subspan(static_cast<size_t>(first * row_bytes), static_cast<size_t>(count * row_bytes));
+  return codec.refuses == nullptr || codec.refuses(part, settings).empty() ? part : matrix;
+}
+
 // The same matrix gives the same bytes, and they alone give the matrix.
-Outcome encode_again(const CodecChoice& choice, const datasets::MatrixView& matrix,
-                     const backends::CompressedMatrix& compressed, std::span<const std::byte> decoded, double decode_s,
-                     FreshDecoder& fresh, size_t layer) {
-  if (!same_sections(compressed, codecs::encode_matrix(*choice.entry, matrix, choice.settings)))
+Outcome encode_again(const CodecChoice& choice, const datasets::MatrixView& matrix, FreshDecoder& fresh, size_t layer) {
+  const codecs::Codec& codec = *choice.entry->codec;
+  const datasets::MatrixView part = some_rows(matrix, codec, choice.settings);
+  const auto begun = std::chrono::steady_clock::now();
+  const backends::CompressedMatrix one = codecs::encode_matrix(*choice.entry, part, choice.settings);
+  if (!same_sections(one, codecs::encode_matrix(*choice.entry, part, choice.settings)))
     return {Status::incorrect,
             fmt::format("layer {}: the codec encodes the same matrix a second time to other bytes", layer)};
-  const codecs::Codec& codec = *choice.entry->codec;
   if (codec.unavailable != nullptr) return {};  // what it opened may not work in another process
-  const std::string difference = fresh.difference(codec, compressed, decoded, decode_s);
+  std::vector<std::byte> decoded(part.elements.size());
+  codec.decode(one.view(), decoded);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
+  const std::string difference = fresh.difference(codec, one, decoded, taken.count());
   if (difference.empty()) return {};
   return {Status::incorrect, fmt::format("layer {}: the stored bytes alone are not the matrix: {}", layer, difference)};
 }
@@ -105,9 +128,7 @@ Outcome encode_layer(const CodecChoice& codec_or_mix, const datasets::Matrix& ma
   backends::CompressedMatrix compressed = codecs::encode_matrix(*choice.entry, copy.view(), choice.settings);
   codecs::GuardedOutput output(matrix.elements.size());
   const std::span<const std::byte> decoded = output.elements();
-  const auto begun = std::chrono::steady_clock::now();
   codec.decode(compressed.view(), output.elements());
-  const double decode_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   if (output.written_outside())
     return {Status::incorrect, fmt::format("layer {}: the reference decode wrote outside the matrix", layer)};
   const bool lossy = !codec.lossless && codec.error_bound != nullptr;
@@ -131,9 +152,7 @@ Outcome encode_layer(const CodecChoice& codec_or_mix, const datasets::Matrix& ma
   if (copy.elements != matrix.elements)
     return {Status::error, fmt::format("the codec '{}' changed the matrix that it was asked about", choice.entry->id)};
   if (fresh != nullptr)
-    if (Outcome outcome = encode_again(choice, copy.view(), compressed, decoded, decode_s, *fresh, layer);
-        !outcome.fine())
-      return outcome;
+    if (Outcome outcome = encode_again(choice, copy.view(), *fresh, layer); !outcome.fine()) return outcome;
   result.layers[layer] = std::move(compressed);
   if (lossy) (*result.decoded)[layer] = {matrix.name, matrix.shape, matrix.type, output.take(), 0};
   return {};
@@ -177,7 +196,10 @@ std::vector<EncodedLayers> encode_and_check(std::span<const CodecChoice> codecs,
   std::optional<FreshDecoder> own;
   FreshDecoder& fresh = FreshDecoder::current() != nullptr ? *FreshDecoder::current() : own.emplace();
   std::atomic<size_t> next = 0;
-  backends::cpu::Team(backends::cpu::Team::available_threads()).run([&](int, int) {
+  const int threads = backends::cpu::Team::available_threads(),
+            together = static_cast<int>(std::clamp<size_t>(tallies.size(), 1, static_cast<size_t>(threads)));
+  backends::cpu::Team(together).run([&](int, int of) {
+    backends::cpu::Team::use_threads_inside(threads / of);
     for (size_t task = next++; task < tallies.size() && !interrupted(); task = next++) {
       const size_t codec = task / count, layer = task % count;
       Outcome& outcome = tallies[task].outcome;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <random>
 
+#include "backends/cpu/memory_limits.h"
+
 namespace ecmv::experiments {
 namespace {
 
@@ -75,15 +77,31 @@ Reference FreshInputs::of(const Reference& reference, backends::Op op, int batch
     if (chain == nullptr) chain = fresh_chain(reference, random);
     fresh.chain = chain;
   } else if (op == backends::Op::matmul) {
-    const std::pair wanted(batch, number);
-    if (floats_of_ != reference.floats.get() || floats_for_ != wanted) {
-      floats_ = reference.floats->with(fresh_products(*reference.floats, *reference.matrices, batch, random));
-      floats_of_ = reference.floats.get();
-      floats_for_ = wanted;
-    }
-    fresh.floats = floats_;
+    const void* const of = reference.floats.get();
+    const auto known = std::ranges::find_if(
+        floats_, [&](const Floats& one) { return one.of == of && one.tokens == batch && one.sample == number; });
+    if (known != floats_.end())
+      floats_.splice(floats_.begin(), floats_, known);
+    else
+      add(of, batch, number,
+          reference.floats->with(fresh_products(*reference.floats, *reference.matrices, batch, random)));
+    fresh.floats = floats_.front().fresh;
   }
   return fresh;
+}
+
+void FreshInputs::add(const void* of, int batch, int number, std::shared_ptr<FloatReference> fresh) {
+  int64_t bytes = 0;
+  for (const backends::ExactProduct& exact : fresh->products().layers)
+    bytes += static_cast<int64_t>(3 * sizeof(double) * exact.sums.size() +
+                                  sizeof(float) * static_cast<size_t>(batch * exact.shape.cols));
+  floats_.push_front({of, batch, number, std::move(fresh), bytes});
+  const int64_t most = std::min(kMostBytes, backends::cpu::available_memory_bytes() / 8);
+  int64_t all = 0;
+  for (auto one = floats_.begin(); one != floats_.end();) {
+    all += one->bytes;
+    one = all > most && one != floats_.begin() ? floats_.erase(one) : std::next(one);
+  }
 }
 
 }  // namespace ecmv::experiments

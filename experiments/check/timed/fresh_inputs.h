@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <utility>
@@ -21,12 +22,19 @@ class FreshInputs {
   Reference of(const Reference& reference, backends::Op op, int batch, int number);
 
  private:
+  void add(const void* of, int batch, int number, std::shared_ptr<FloatReference> fresh);
+
   uint64_t seed_;  // of this process
   std::map<std::pair<const void*, int>, std::shared_ptr<const ReferenceChain>> chains_;
-  // The products of the last call alone: they are large.
-  const void* floats_of_ = nullptr;
-  std::pair<int, int> floats_for_ = {};  // tokens, sample
-  std::shared_ptr<FloatReference> floats_;
+  // The products of the last calls: they are large, and samples of cases with other tokens come in between.
+  struct Floats {
+    const void* of;
+    int tokens, sample;
+    std::shared_ptr<FloatReference> fresh;
+    int64_t bytes;
+  };
+  static constexpr int64_t kMostBytes = int64_t{2} << 30;  // and no more than an eighth of what is free
+  std::list<Floats> floats_;                               // the last one first
 };
 
 }  // namespace ecmv::experiments
