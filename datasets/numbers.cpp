@@ -21,6 +21,28 @@ double small_float(uint32_t bits, int exponent_bits, int fraction_bits, int bias
   return sign * std::ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits);
 }
 
+// Exponent and fraction of the nearest number to a finite one, halves to even. Counts steps of the power of two below;
+// subnormal numbers count those of the smallest normal one. Twice as many are the next power.
+uint32_t nearest_magnitude(double magnitude, int fraction_bits, int bias) {
+  if (magnitude == 0) return 0;
+  const int exponent = std::max(std::ilogb(magnitude), 1 - bias);
+  const double scaled = std::ldexp(magnitude, fraction_bits - exponent), below = std::floor(scaled),
+               rest = scaled - below;
+  const auto whole = static_cast<uint32_t>(below), steps = whole + (rest > 0.5 || (rest == 0.5 && whole % 2 == 1));
+  return (static_cast<uint32_t>(exponent + bias - 1) << fraction_bits) + steps;
+}
+
+// The nearest number of an IEEE-like format; values beyond the greatest become infinite.
+uint16_t nearest_small_float(double value, int exponent_bits, int fraction_bits) {
+  const uint32_t sign = std::signbit(value) ? 1u << (exponent_bits + fraction_bits) : 0;
+  const uint32_t infinity = ((1u << exponent_bits) - 1) << fraction_bits;
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const double magnitude = std::fabs(value);
+  if (std::isnan(magnitude)) return static_cast<uint16_t>(sign | infinity | 1u << (fraction_bits - 1));
+  if (magnitude >= std::ldexp(1.0, bias + 1)) return static_cast<uint16_t>(sign | infinity);
+  return static_cast<uint16_t>(sign | nearest_magnitude(magnitude, fraction_bits, bias));
+}
+
 template <typename T, typename ToDouble>
 void convert(const std::byte* elements, std::span<double> out, ToDouble to_double) {
   static_assert(std::endian::native == std::endian::little, "elements are read as the machine stores them");
@@ -75,18 +97,16 @@ uint16_t nearest_bf16(double value) {
   return uint16_t((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
+uint16_t nearest_f16(double value) { return nearest_small_float(value, 5, 10); }
+
+uint8_t nearest_f8_e5m2(double value) { return static_cast<uint8_t>(nearest_small_float(value, 5, 2)); }
+
 uint8_t nearest_f8_e4m3(double value) {
   const uint8_t sign = std::signbit(value) ? 0x80 : 0;
   const double magnitude = std::fabs(value);
   if (std::isnan(magnitude)) return sign | 0x7F;
   if (magnitude >= 448) return sign | 0x7E;
-  if (magnitude == 0) return sign;
-  // Counts eighths of the power of two below; subnormal numbers count eighths of the smallest normal one. 16 of them
-  // are 8 of the next power.
-  const int exponent = std::max(std::ilogb(magnitude), -6);
-  const double scaled = std::ldexp(magnitude, 3 - exponent), below = std::floor(scaled), rest = scaled - below;
-  const int whole = static_cast<int>(below), eighths = whole + (rest > 0.5 || (rest == 0.5 && whole % 2 == 1));
-  return static_cast<uint8_t>(sign | ((exponent + 6) * 8 + eighths));
+  return static_cast<uint8_t>(sign | nearest_magnitude(magnitude, 3, 7));
 }
 
 void read_numbers(const MatrixView& matrix, int64_t first, std::span<double> out) {

@@ -1,5 +1,5 @@
-// Elements as numbers: the values of every element type as doubles, and rounding of numbers to bf16 and f16. Sigma,
-// error bounds and quantisers use them; codecs of floats work on the bit patterns instead.
+// Elements as numbers: the values of every element type as doubles, and rounding of numbers to types of 8 and 16 bits.
+// Sigma, error bounds and quantisers use them; codecs of floats work on the bit patterns instead.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,8 @@ double f8_e8m0_value(uint8_t bits);  // a power of two; 0xFF is NaN
 
 // The nearest bf16, of two equally near ones the even one. Values beyond the greatest become infinite, NaN a quiet NaN.
 uint16_t nearest_bf16(double value);
+uint16_t nearest_f16(double value);
+uint8_t nearest_f8_e5m2(double value);
 
 // The nearest e4m3, of two equally near ones the even one. Values beyond the greatest become the greatest, NaN a NaN.
 uint8_t nearest_f8_e4m3(double value);

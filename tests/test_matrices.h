@@ -172,6 +172,14 @@ inline std::vector<datasets::Matrix> typed_matrices() {
               default: return static_cast<uint64_t>(static_cast<int64_t>(1000 * weight));
             }
           }));
+  for (const auto type : {f32, f64})  // of both signs, every ninth the least normal one
+    out.push_back(make_typed_matrix("subnormal_" + std::string(element_type_name(type)), type, {33, 331},
+                                    [&](int64_t i) -> uint64_t {
+                                      const int fraction_bits = type == f32 ? 23 : 52, bits = type == f32 ? 32 : 64;
+                                      const uint64_t least = uint64_t{1} << fraction_bits;
+                                      const uint64_t magnitude = i % 9 == 0 ? least : random.next() % least;
+                                      return static_cast<uint64_t>(i % 2) << (bits - 1) | magnitude;
+                                    }));
   return out;
 }
 

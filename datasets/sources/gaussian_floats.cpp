@@ -1,4 +1,7 @@
-// Source `gaussian_floats`: N(0, sigma^2) as bf16 or float32, for quantisers, whose theory is about this distribution.
+// Source `gaussian_floats`: N(0, sigma^2) as floats of any type, for quantisers, whose theory is about this
+// distribution, and with a small sigma for subnormal numbers.
+#include <array>
+#include <bit>
 #include <cstring>
 
 #include "datasets/chunks.h"
@@ -13,9 +16,26 @@ namespace {
 constexpr int64_t kPairsOfChunk = 1 << 17;
 
 constexpr ParameterInfo kGaussianFloatsParameters[] = {
-    {.name = "sigma", .help = "standard deviation", .default_value = 0.02, .min = 1e-6, .max = 1e6},
-    {.name = "type", .help = "of the elements: bf16 or f32; bf16 if left out", .is_text = true},
+    {.name = "sigma", .help = "standard deviation", .default_value = 0.02, .min = 1e-310, .max = 1e6},
+    {.name = "type",
+     .help = "of the elements: bf16, f16, f32, f64, f8_e5m2 or f8_e4m3; bf16 if left out",
+     .is_text = true},
 };
+
+constexpr std::array kTypes = {ElementType::bf16, ElementType::f16,     ElementType::f32,
+                               ElementType::f64,  ElementType::f8_e5m2, ElementType::f8_e4m3};
+
+// The bits of the nearest number of the type.
+uint64_t nearest(double value, ElementType type) {
+  switch (type) {
+    case ElementType::f16: return nearest_f16(value);
+    case ElementType::f32: return std::bit_cast<uint32_t>(float(value));
+    case ElementType::f64: return std::bit_cast<uint64_t>(value);
+    case ElementType::f8_e5m2: return nearest_f8_e5m2(value);
+    case ElementType::f8_e4m3: return nearest_f8_e4m3(value);
+    default: return nearest_bf16(value);
+  }
+}
 
 // The pair i makes elements 2i and 2i + 1.
 Matrix draw(Shape shape, uint64_t seed, int layer, double sigma, ElementType type) {
@@ -29,15 +49,8 @@ Matrix draw(Shape shape, uint64_t seed, int layer, double sigma, ElementType typ
     for (int64_t pair = chunk * kPairsOfChunk; pair < std::min(pairs, (chunk + 1) * kPairsOfChunk); ++pair) {
       const auto normal = normal_pair(random_words(seed, uint32_t(layer), DrawPurpose::weights, uint64_t(pair)));
       for (int64_t i = 2 * pair; i < std::min(count, 2 * pair + 2); ++i) {
-        const double value = sigma * normal[size_t(i % 2)];
-        std::byte* const out = matrix.elements.data() + i * width;
-        if (type == ElementType::bf16) {
-          const uint16_t bits = nearest_bf16(value);
-          std::memcpy(out, &bits, sizeof(bits));
-        } else {
-          const auto number = float(value);
-          std::memcpy(out, &number, sizeof(number));
-        }
+        const uint64_t bits = nearest(sigma * normal[size_t(i % 2)], type);
+        std::memcpy(matrix.elements.data() + i * width, &bits, size_t(width));
       }
     }
   });
@@ -49,21 +62,28 @@ Dataset load_gaussian_floats(const SourceRequest& request);
 
 }  // namespace
 
-extern const DataSource kGaussianFloatsSource{
-    "gaussian_floats", "N(0, sigma^2) as bf16 or float32", true, kGaussianFloatsParameters, load_gaussian_floats, 4};
+extern const DataSource kGaussianFloatsSource{"gaussian_floats",
+                                              "N(0, sigma^2) as bf16 or another type of floats",
+                                              true,
+                                              kGaussianFloatsParameters,
+                                              load_gaussian_floats,
+                                              8};
 
 namespace {
 
 Dataset load_gaussian_floats(const SourceRequest& request) {
   const Parameters parameters(kGaussianFloatsSource, request);
   check_request(kGaussianFloatsSource, request);
-  const std::string& type = parameters.text("type");
-  if (type != "" && type != "bf16" && type != "f32")
-    throw DatasetError("The source gaussian_floats makes elements of the type bf16 or f32, not \"" + type + "\".");
+  const std::string& name = parameters.text("type");
+  const auto* const type = std::ranges::find_if(
+      kTypes, [&](ElementType one) { return element_type_name(one) == (name.empty() ? "bf16" : name); });
+  if (type == kTypes.end())
+    throw DatasetError(
+        "The source gaussian_floats makes elements of the type bf16, f16, f32, f64, f8_e5m2 or f8_e4m3, not \"" + name +
+        "\".");
   Dataset dataset;
   for (int layer = 0; layer < request.layers; ++layer)
-    dataset.layers.push_back(draw(request.shape, request.seed, layer, parameters.number("sigma"),
-                                  type == "f32" ? ElementType::f32 : ElementType::bf16));
+    dataset.layers.push_back(draw(request.shape, request.seed, layer, parameters.number("sigma"), *type));
   dataset.initial_vector = draw_initial_vector(request.seed, request.shape.cols);
   return dataset;
 }

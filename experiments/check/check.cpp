@@ -120,6 +120,27 @@ OutputCheck check_probes(const PreparePass& prepare, backends::Device& device, b
   return check;
 }
 
+OutputCheck check_subnormal_tokens(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
+                                   const Reference& reference) {
+  const SubnormalTokens& tokens = reference.floats->subnormal_tokens();
+  OutputCheck check;
+  size_t chosen = 0;
+  while (chosen < reference.layers() && reference.matrix_of(chosen) != tokens.matrix) ++chosen;
+  if (chosen == reference.layers() || !tokens.products.refused.empty()) return check;
+  plan.tokens.clear();
+  for (size_t layer = 0; layer < reference.layers(); ++layer) {
+    const int64_t cols = (*reference.matrices)[reference.matrix_of(layer)].shape.cols;
+    plan.tokens.emplace_back(static_cast<size_t>(plan.batch * cols));
+  }
+  plan.tokens[chosen] = tokens.products.first_tokens(plan.batch).front();
+  const auto pass = prepare(device, plan);
+  pass->poison_outputs(0);
+  pass->run_layer(static_cast<int>(chosen));
+  compare_floats(*pass, tokens.products.layers.front(), chosen, ", subnormal tokens", check);
+  check.guards = pass->broken_guards();
+  return check;
+}
+
 OutputCheck check_extremes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
                            const Reference& reference) {
   Reference extreme = reference;

@@ -84,6 +84,10 @@ using PreparePass = std::function<std::unique_ptr<backends::Pass>(backends::Devi
 OutputCheck check_probes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
                          const Reference& reference);
 
+// Tier 2a for matmuls: one layer with subnormal tokens, in a pass of its own.
+OutputCheck check_subnormal_tokens(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
+                                   const Reference& reference);
+
 // Tier 2a for int8 products: the same with the chains of extremes, in a pass of its own.
 OutputCheck check_extremes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
                            const Reference& reference);

@@ -21,10 +21,10 @@ void draw_token(uint64_t seed, uint32_t layer, int token, std::span<float> out) 
   }
 }
 
-// keep(token, column) says whether that number stays; the others become zero.
-template <typename Keep>
+// factor(token, column): what that number is multiplied with, a power of two or zero.
+template <typename Factor>
 ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, std::span<const datasets::Scales> scales,
-                              uint64_t seed, int batch, backends::Activations activations, Keep keep) {
+                              uint64_t seed, int batch, backends::Activations activations, Factor factor) {
   ReferenceProducts products;
   products.batch = batch;
   products.refused = why_no_float_product(matrices);
@@ -38,10 +38,9 @@ ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, std::s
       for (int token = thread; token < batch; token += threads) {
         const auto numbers = std::span(tokens).subspan(static_cast<size_t>(token) * cols, cols);
         draw_token(seed, static_cast<uint32_t>(layer), token, numbers);
+        for (size_t c = 0; c < cols; ++c) numbers[c] *= factor(token, c);
         if (activations == backends::Activations::bf16)
           std::ranges::transform(numbers, numbers.begin(), rounded_to_bf16);
-        for (size_t c = 0; c < cols; ++c)
-          if (!keep(token, c)) numbers[c] = 0;
       }
     });
     products.layers.push_back(
@@ -75,7 +74,7 @@ std::string why_no_float_product(std::span<const datasets::Matrix> matrices) {
 ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch,
                                              std::span<const datasets::Scales> scales,
                                              backends::Activations activations) {
-  return products_of(matrices, scales, seed, batch, activations, [](int, size_t) { return true; });
+  return products_of(matrices, scales, seed, batch, activations, [](int, size_t) { return 1.0f; });
 }
 
 ReferenceProducts compute_probes(std::span<const datasets::Matrix> matrices, uint64_t seed,
@@ -86,8 +85,19 @@ ReferenceProducts compute_probes(std::span<const datasets::Matrix> matrices, uin
       static_cast<int>(std::min<int64_t>((longest + kProbeTerms - 1) / kProbeTerms, backends::kMaxBatch));
   if (strips <= 1) return {};
   return products_of(matrices, scales, seed, strips, activations, [strips](int token, size_t column) {
-    return static_cast<int>(column % static_cast<size_t>(strips)) == token;
+    return static_cast<int>(column % static_cast<size_t>(strips)) == token ? 1.0f : 0.0f;
   });
+}
+
+SubnormalTokens compute_subnormal_tokens(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch,
+                                         std::span<const datasets::Scales> scales, backends::Activations activations) {
+  SubnormalTokens of;
+  for (size_t i = 1; i < matrices.size(); ++i)
+    if (matrices[i].shape.elements() < matrices[of.matrix].shape.elements()) of.matrix = i;
+  of.products = products_of(matrices.subspan(of.matrix, matrices.empty() ? 0 : 1),
+                            scales.empty() ? scales : scales.subspan(of.matrix, 1), seed, batch, activations,
+                            [](int, size_t) { return 0x1p-128f; });
+  return of;
 }
 
 }  // namespace ecmv::experiments

@@ -45,6 +45,17 @@ ReferenceProducts compute_probes(std::span<const datasets::Matrix> matrices, uin
                                  std::span<const datasets::Scales> scales = {},
                                  backends::Activations activations = backends::Activations::f32);
 
+// One matrix with tokens below the normal numbers, which a kernel takes as zero only if its rounding says so.
+struct SubnormalTokens {
+  size_t matrix = 0;           // by number
+  ReferenceProducts products;  // of this one alone
+};
+
+// Tokens of N(0, 2^-256) for the smallest matrix: a kernel has one arithmetic for all of them.
+SubnormalTokens compute_subnormal_tokens(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch,
+                                         std::span<const datasets::Scales> scales = {},
+                                         backends::Activations activations = backends::Activations::f32);
+
 // Products and probes of the same matrices, each computed at the first request.
 class FloatReference {
  public:
@@ -77,6 +88,10 @@ class FloatReference {
   const ReferenceProducts& probes() {
     return probes_ ? *probes_ : probes_.emplace(compute_probes(*matrices_, seed_, *scales_, activations_));
   }
+  const SubnormalTokens& subnormal_tokens() {
+    if (!subnormal_) subnormal_.emplace(compute_subnormal_tokens(*matrices_, seed_, batch_, *scales_, activations_));
+    return *subnormal_;
+  }
   // One for each matrix, or none.
   std::span<const datasets::Scales> scales() const { return *scales_; }
 
@@ -87,6 +102,7 @@ class FloatReference {
   int batch_;
   backends::Activations activations_;
   std::optional<ReferenceProducts> products_, probes_;
+  std::optional<SubnormalTokens> subnormal_;
 };
 
 }  // namespace ecmv::experiments

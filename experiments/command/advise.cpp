@@ -16,6 +16,7 @@
 #include "experiments/advise/advice.h"
 #include "experiments/advise/weight_sample.h"
 #include "experiments/command/command.h"
+#include "experiments/output/own_stdout.h"
 #include "experiments/output/table_json.h"
 #include "experiments/output/terminal_table.h"
 #include "experiments/run/case_record.h"
@@ -232,23 +233,23 @@ int advise(const AdviseOptions& options, const std::string& path, const CommandL
                                    {"advice", found.verdict},
                                    {"notes", found.notes},
                                    {"outlooks", table_json(table)}};
-    std::cout << json_text(json) << "\n";
+    OwnStdout::stream() << json_text(json) << "\n";
     return code;
   }
   const auto print = [](const std::string& sentence) {
-    for (const std::string& text : wrapped(sentence, terminal_columns())) std::cout << text << "\n";
+    for (const std::string& text : wrapped(sentence, terminal_columns())) OwnStdout::stream() << text << "\n";
   };
   const std::string count = reports::si_text(elements);
   print(fmt::format("{}: {} layer{}, {} weights, {}, {}", path, layers, layers == 1 ? "" : "s", count,
                     fmt::join(types, " and "), decimal_bytes(stored_bytes)));
   for (const std::string& remark : remarks) print(remark);
-  std::cout << "\n";
+  OwnStdout::stream() << "\n";
   if (!rows.empty()) {
     const std::string device = common_device(rows);
     const std::string& numbers = options.sample.activations;
-    std::cout << fmt::format("A step of {} token{}{}{}:\n", options.batch, options.batch == 1 ? "" : "s",
-                             numbers.empty() ? "" : " of " + numbers, device.empty() ? "" : " on " + device)
-              << fitted_text(table, terminal_columns(120)) << "\n";
+    OwnStdout::stream() << fmt::format("A step of {} token{}{}{}:\n", options.batch, options.batch == 1 ? "" : "s",
+                                       numbers.empty() ? "" : " of " + numbers, device.empty() ? "" : " on " + device)
+                        << fitted_text(table, terminal_columns(120)) << "\n";
   }
   print(found.verdict);
   for (const std::string& note : found.notes) print(note);

@@ -123,7 +123,7 @@ int act(const CommandLine& line) {
   return run_guarded(
       [&](const auto& loaded) {
         const OwnStdout own;
-        const PrintableStream out(std::cout);
+        const PrintableStream out(OwnStdout::stream());
         return act_here(line, loaded);
       },
       line.unfinished, seconds);
@@ -208,7 +208,7 @@ static bool holds_records(const std::string& file) {
 }
 
 void write_output(const std::string& file, const std::function<void(std::ostream&)>& write) {
-  if (file == "-") return write(std::cout);
+  if (file == "-") return write(OwnStdout::stream());
   if (holds_records(file)) throw UsageError(fmt::format("The file {} holds records and is not overwritten.", file));
   errno = 0;
   std::ofstream stream(file);
@@ -261,7 +261,7 @@ static int parse_and_act(int argc, char** argv) {
     app.parse(reversed);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
-      return app.exit(e, std::cout, std::cerr) == 0 ? kFine : kInternal;
+      return app.exit(e, OwnStdout::stream(), std::cerr) == 0 ? kFine : kInternal;
     std::string sentence = e.what();
     if (const std::string advice = list_advice(app, ours);
         dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr && !advice.empty())

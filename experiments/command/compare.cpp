@@ -10,6 +10,7 @@
 
 #include "codecs/did_you_mean.h"
 #include "experiments/command/command.h"
+#include "experiments/output/own_stdout.h"
 #include "experiments/output/table_json.h"
 #include "experiments/output/terminal_table.h"
 #include "reports/compare.h"
@@ -141,11 +142,11 @@ void add_compare(CLI::App& app, CommandLine& line) {
       const reports::Table table = reports::comparison_table(result, options->all);
       if (options->json != "-" && options->markdown != "-") {
         if (!table.rows.empty())
-          std::cout << fitted_text(for_terminal(result, options->all), terminal_columns(kLineColumns));
-        std::cout << reports::to_string(reports::summary_of(result)) << "\n";
+          OwnStdout::stream() << fitted_text(for_terminal(result, options->all), terminal_columns(kLineColumns));
+        OwnStdout::stream() << reports::to_string(reports::summary_of(result)) << "\n";
         if (table.rows.size() < result.rows.size())
-          std::cout << fmt::format("{} cases are not listed; --all lists them.\n",
-                                   result.rows.size() - table.rows.size());
+          OwnStdout::stream() << fmt::format("{} cases are not listed; --all lists them.\n",
+                                             result.rows.size() - table.rows.size());
       }
       if (!options->json.empty())
         write_output(options->json, [&](std::ostream& out) { out << json_text(json_of(result)) << "\n"; });

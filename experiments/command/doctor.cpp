@@ -21,6 +21,7 @@
 #include "experiments/command/command.h"
 #include "experiments/command/doctor.h"
 #include "experiments/config/expand.h"
+#include "experiments/output/own_stdout.h"
 #include "experiments/output/table_json.h"
 #include "experiments/run/run_record.h"
 #include "reports/fields.h"
@@ -239,10 +240,10 @@ void add_doctor(CLI::App& app, CommandLine& line) {
           list.push_back(
               {{"level", level}, {"what", finding.what}, {"found", finding.found}, {"advice", finding.advice}});
         else
-          std::cout << fmt::format("{:8} {}: {}{}\n", level, finding.what, finding.found,
-                                   finding.advice.empty() ? "" : "\n         -> " + finding.advice);
+          OwnStdout::stream() << fmt::format("{:8} {}: {}{}\n", level, finding.what, finding.found,
+                                             finding.advice.empty() ? "" : "\n         -> " + finding.advice);
       }
-      if (*json) std::cout << json_text(list) << "\n";
+      if (*json) OwnStdout::stream() << json_text(list) << "\n";
       return static_cast<int>(kFine);
     };
   });

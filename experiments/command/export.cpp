@@ -8,6 +8,7 @@
 #include "experiments/command/ad_hoc.h"
 #include "experiments/command/command.h"
 #include "experiments/output/export_cases.h"
+#include "experiments/output/own_stdout.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -43,7 +44,7 @@ int export_all(const ExportVerbOptions& options, const CommandLine& line) {
   for (const Experiment& experiment : experiments) {
     ExportSummary one;
     try {
-      one = export_cases(experiment, to, std::cout, std::cerr);
+      one = export_cases(experiment, to, OwnStdout::stream(), std::cerr);
     } catch (const std::runtime_error& error) {
       throw UsageError(error.what());
     }

@@ -12,6 +12,7 @@
 #include "datasets/layers/model_shape.h"
 #include "datasets/source.h"
 #include "experiments/command/command.h"
+#include "experiments/output/own_stdout.h"
 #include "experiments/output/table_json.h"
 #include "experiments/output/terminal_table.h"
 #include "reports/tables/table.h"
@@ -149,15 +150,15 @@ void inspect(const std::string& path, bool every, nlohmann::ordered_json* json) 
     return;
   }
   if (tensors.empty()) {
-    std::cout << path << " holds no tensors.\n";
+    OwnStdout::stream() << path << " holds no tensors.\n";
     return;
   }
   const size_t columns = terminal_columns(1000);  // one line a tensor if another program reads it
   const auto [shown, others] = every ? std::pair(tensors, std::string()) : without_small(tensors);
-  std::cout << fitted_text(table_of_tensors(path, shown), columns) << others << "\n"
-            << fitted_text(kinds, columns) << "\n";
-  for (const std::string& remark : remarks) std::cout << remark << "\n";
-  std::cout << (how.command.empty() ? "No layer can run. " + how.why_not : how.command) << "\n";
+  OwnStdout::stream() << fitted_text(table_of_tensors(path, shown), columns) << others << "\n"
+                      << fitted_text(kinds, columns) << "\n";
+  for (const std::string& remark : remarks) OwnStdout::stream() << remark << "\n";
+  OwnStdout::stream() << (how.command.empty() ? "No layer can run. " + how.why_not : how.command) << "\n";
 }
 
 }  // namespace
@@ -185,7 +186,7 @@ void add_inspect(CLI::App& app, CommandLine& line) {
     line.action = [options] {
       nlohmann::ordered_json all = nlohmann::ordered_json::object();
       for (const std::string& path : options->paths) inspect(path, options->every, options->json ? &all : nullptr);
-      if (options->json) std::cout << json_text(all) << "\n";
+      if (options->json) OwnStdout::stream() << json_text(all) << "\n";
       return static_cast<int>(kFine);
     };
   });

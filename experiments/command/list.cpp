@@ -14,6 +14,7 @@
 #include "datasets/quantisers/quantisers.h"
 #include "experiments/command/command.h"
 #include "experiments/config/known_configs.h"
+#include "experiments/output/own_stdout.h"
 #include "experiments/output/table_json.h"
 #include "experiments/output/terminal_table.h"
 #include "experiments/plan/coverage.h"
@@ -311,11 +312,11 @@ void print_coverage(const Json& rows, size_t columns, std::ostream& out) {
 void print_list(const std::string& what, const Json& json, bool named) {
   const size_t columns = terminal_columns();
   if (what == "codecs") {
-    if (!named) return print_codecs(json["codecs"], columns, std::cout);
-    for (const Json& codec : json["codecs"]) print_codec(codec, columns, std::cout);
+    if (!named) return print_codecs(json["codecs"], columns, OwnStdout::stream());
+    for (const Json& codec : json["codecs"]) print_codec(codec, columns, OwnStdout::stream());
     return;
   }
-  if (what == "coverage") return print_coverage(json["coverage"], columns, std::cout);
+  if (what == "coverage") return print_coverage(json["coverage"], columns, OwnStdout::stream());
   static const std::map<std::string, std::string> kTitles = {{"backends", "Backends"},
                                                              {"configs", "Built-in configs of run and verify"},
                                                              {"datasets", "Data sources"},
@@ -325,7 +326,7 @@ void print_list(const std::string& what, const Json& json, bool named) {
                                                              {"quantiser_parameters", "Parameters of quantisers"},
                                                              {"parameters", "Parameters of data sources"}};
   for (const auto& [id, rows] : json.items())
-    if (!rows.empty()) std::cout << fitted_text(table_of(kTitles.at(id), rows), columns) << "\n";
+    if (!rows.empty()) OwnStdout::stream() << fitted_text(table_of(kTitles.at(id), rows), columns) << "\n";
 }
 
 }  // namespace
@@ -365,7 +366,7 @@ void add_list(CLI::App& app, CommandLine& line) {
         throw UsageError(fmt::format("'ecmv list {}' takes no codec names.", options->what));
       const Json json = kLists.at(options->what)(options->named);
       if (options->json)
-        std::cout << json_text(json) << "\n";
+        OwnStdout::stream() << json_text(json) << "\n";
       else
         print_list(options->what, json, !options->named.empty());
       return static_cast<int>(kFine);

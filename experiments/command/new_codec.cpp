@@ -12,6 +12,7 @@
 #include "codecs/registry.h"
 #include "ecmv_texts.h"
 #include "experiments/command/command.h"
+#include "experiments/output/own_stdout.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -71,7 +72,7 @@ void write_files(const fs::path& folder, std::span<const TemplateFile> files, co
   for (const TemplateFile& file : files)
     write_output((folder / filled_in(std::string(file.name), id)).string(),
                  [&](std::ostream& out) { out << filled_in(std::string(file.text), id); });
-  std::cout << folder.string() << "\n";
+  OwnStdout::stream() << folder.string() << "\n";
 }
 
 fs::path folder_of_this_program() {

@@ -9,6 +9,7 @@
 
 #include "codecs/did_you_mean.h"
 #include "experiments/command/command.h"
+#include "experiments/output/own_stdout.h"
 #include "experiments/output/result_files.h"
 #include "reports/exports/google_benchmark.h"
 #include "reports/fields.h"
@@ -130,7 +131,7 @@ void add_report(CLI::App& app, CommandLine& line) {
       for (reports::XySpec& figure : report.more_figures)
         figure.series = options->series, figure.facets = options->facets;
       const reports::WrittenReport written = reports::write_report(records, report, options->directory);
-      (options->google_benchmark == "-" ? std::cerr : std::cout) << written.terminal_text;
+      (options->google_benchmark == "-" ? std::cerr : OwnStdout::stream()) << written.terminal_text;
       for (const std::string& warning : written.warnings) std::cerr << "ecmv: " << warning << "\n";
       std::cerr << fmt::format("{} files in {}, the page is {}/report.html\n", written.files.size(), options->directory,
                                options->directory);

@@ -168,7 +168,7 @@ bool asks_for(const Experiment& experiment, const std::string& backend) {
 std::optional<int> ended_before_cases(const RunVerbOptions& options, const Experiment& experiment,
                                       const std::string& nothing_left) {
   if (options.print_config) {
-    std::cout << experiment.config_text;
+    OwnStdout::stream() << experiment.config_text;
     return kFine;
   }
   if (experiment.cases.empty() && experiment.shard) {
@@ -184,7 +184,8 @@ std::optional<int> ended_before_cases(const RunVerbOptions& options, const Exper
     return kNothingRan;
   }
   for (const std::string& remark : experiment.remarks) std::cerr << remark << "\n";
-  if (options.dry_run) return print_plan(experiment, codecs::all_codecs(), std::cout) > 0 ? kFine : kNothingRan;
+  if (options.dry_run)
+    return print_plan(experiment, codecs::all_codecs(), OwnStdout::stream()) > 0 ? kFine : kNothingRan;
   if (const std::string missing = missing_backend(options.required_backends); !missing.empty()) {
     std::cerr << "ecmv: " << missing << "\n";
     return kNothingRan;
@@ -239,7 +240,7 @@ int conclude(const RunSummary& summary, const RunVerbOptions& options, const Com
   const TableFiles& tables = options.tables;
   // A table that goes to stdout stands there alone.
   const bool stdout_taken = tables.json == "-" || tables.csv == "-" || tables.markdown == "-";
-  if (!results.is_stream()) write_tables(path, experiment, tables, stdout_taken ? nullptr : &std::cout);
+  if (!results.is_stream()) write_tables(path, experiment, tables, stdout_taken ? nullptr : &OwnStdout::stream());
   print_summary(summary, path);
   const auto ok = summary.counts.find(reports::Status::ok);
   if (summary.disturbed > 0)

@@ -22,6 +22,7 @@
 #include "experiments/command/command.h"
 #include "experiments/config/known_configs.h"
 #include "experiments/output/junit.h"
+#include "experiments/output/own_stdout.h"
 #include "experiments/output/run_summary.h"
 #include "experiments/output/terminal_table.h"
 #include "experiments/run/loaded_dataset.h"
@@ -39,7 +40,7 @@ struct VerifyVerbOptions {
   std::string junit;
 
   // Tables go to stderr if stdout has the XML.
-  std::ostream& text() const { return junit == "-" ? std::cerr : std::cout; }
+  std::ostream& text() const { return junit == "-" ? std::cerr : OwnStdout::stream(); }
 };
 
 // By its extension, or as the name of a built-in config.

@@ -12,10 +12,13 @@ namespace ecmv::experiments {
 namespace {
 
 int own_file = STDOUT_FILENO;
+std::ostream* own_stream = nullptr;  // while stdout is stderr
 
 }  // namespace
 
 int OwnStdout::file() { return own_file; }
+
+std::ostream& OwnStdout::stream() { return own_stream == nullptr ? std::cout : *own_stream; }
 
 OwnStdout::OwnStdout() {
   std::cout.flush();
@@ -23,14 +26,15 @@ OwnStdout::OwnStdout() {
   if (copy < 0) return;  // then all go to stdout
   own_file = copy;
   dup2(STDERR_FILENO, STDOUT_FILENO);
-  before_ = std::cout.rdbuf(this);
+  own_stream = &stream_;
 }
 
 OwnStdout::~OwnStdout() {
-  if (before_ == nullptr) return;
+  if (own_stream == nullptr) return;
   std::cout.flush();
   std::fflush(stdout);  // what a library printed
-  std::cout.rdbuf(before_);
+  own_stream = nullptr;
+  std::cout.clear(stream_.rdstate());  // whether our output was lost, and not whether a library's was
   dup2(own_file, STDOUT_FILENO);
   close(own_file);
   own_file = STDOUT_FILENO;

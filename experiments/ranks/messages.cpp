@@ -1,6 +1,7 @@
 // See messages.h.
 #include "experiments/ranks/messages.h"
 
+#include <mutex>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -14,9 +15,11 @@ namespace {
 
 using nlohmann::json;
 
-// Names of sections must live as long as the codec; these were made in another process.
+// Names of sections must live as long as the codec; these were made in another process. Ranks may be threads.
 std::string_view kept_name(const std::string& name) {
+  static std::mutex mutex;
   static std::set<std::string, std::less<>> names;
+  const std::scoped_lock lock(mutex);
   return *names.insert(name).first;
 }
 

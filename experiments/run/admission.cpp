@@ -239,6 +239,10 @@ Outcome Admission::check(AdmittedCase& admitted, const backends::PassPlan& plan)
     found = check_probes(options_.prepare, *admitted.device, plan, admitted.reference);
     found.bound_used = std::max(found.bound_used, used);
   }
+  if (found.fine() && plan.op == Op::matmul)
+    if (OutputCheck subnormal = check_subnormal_tokens(options_.prepare, *admitted.device, plan, admitted.reference);
+        !subnormal.fine())
+      found = std::move(subnormal);
   if (found.fine() && plan.op == Op::matvec)
     found = check_extremes(options_.prepare, *admitted.device, plan, admitted.reference);
   admitted.bound_used = found.bound_used;

@@ -115,12 +115,17 @@ TEST_CASE("what a library stores beside its sections is found out, as in a codec
 
 TEST_CASE("what a library prints is in no output of ours") {
   tests::Command ecmv;
-  ecmv.environment["ECMV_TEST_VARIANT"] = "prints";
-  CHECK(ecmv({"run", "--codec-library", ECMV_VARIANTS_LIBRARY, "--codec", "variant_codec", "--d", "64", "--layers", "1",
-              "--sigma", "4", "--op", "size", "--profile", "-o", "-"}) == 0);
-  CHECK(ecmv.out.find("prints") == std::string::npos);
-  CHECK(ecmv.out.starts_with("{\"schema\":1"));
-  CHECK_THAT(ecmv.err, ContainsSubstring("The encoder prints.") && ContainsSubstring("The decoder prints."));
+  for (const char* variant : {"prints", "prints_on_cout"}) {
+    INFO(variant);
+    ecmv.environment["ECMV_TEST_VARIANT"] = variant;
+    CHECK(ecmv({"run", "--codec-library", ECMV_VARIANTS_LIBRARY, "--codec", "variant_codec", "--d", "64", "--layers",
+                "1", "--sigma", "4", "--op", "size", "--profile", "-o", "-"}) == 0);
+    CHECK(ecmv.out.find("prints") == std::string::npos);
+    CHECK(ecmv.out.starts_with("{\"schema\":1"));
+    CHECK_THAT(ecmv.err, ContainsSubstring("The encoder prints.") && ContainsSubstring("The decoder prints."));
+    CHECK(ecmv({"list", "codecs", "--json", "--codec-library", ECMV_VARIANTS_LIBRARY}) == 0);
+    CHECK(ecmv.out.starts_with("{"));
+  }
 }
 
 namespace {

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+void print_on_cout(const char* text); /* cout_writer.cpp */
+
 static int is(const char* variant) {
   const char* chosen = getenv("ECMV_TEST_VARIANT");
   return chosen != NULL && strcmp(chosen, variant) == 0;
@@ -65,6 +67,7 @@ static const char* encode(const ecmv_matrix* matrix, const int64_t* settings, ec
   (void)settings;
   ++calls;
   if (is("prints")) printf("The encoder prints.\n");
+  if (is("prints_on_cout")) print_on_cout("The encoder prints.");
   if (is("other_names_each_time")) {
     char name[] = "section_000";
     for (int digit = 0, rest = calls; digit < 3; ++digit, rest /= 10) name[10 - digit] = (char)('0' + rest % 10);
@@ -105,6 +108,7 @@ static const char* encode(const ecmv_matrix* matrix, const int64_t* settings, ec
 static const char* decode(const ecmv_compressed* matrix, void* out, int64_t out_bytes) {
   if (is("decode_error")) return "The decoder gave up.";
   if (is("prints")) printf("The decoder prints.\n");
+  if (is("prints_on_cout")) print_on_cout("The decoder prints.");
   if (is("keeps_a_copy")) {
     memcpy(out, kept, (size_t)out_bytes);
     return NULL;

@@ -1,4 +1,5 @@
 // Claims about the values of bit patterns.
+#include <algorithm>
 #include <bit>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "datasets/numbers.h"
+#include "datasets/source.h"
 
 using namespace ecmv::datasets;
 
@@ -67,6 +69,55 @@ TEST_CASE("nearest_f8_e4m3 gives every value its own bits and the even one of tw
   }
   CHECK(nearest_f8_e4m3(1e9) == 0x7E);
   CHECK(nearest_f8_e4m3(-HUGE_VAL) == 0xFE);
+}
+
+TEST_CASE("nearest_f16 and nearest_f8_e5m2 give every value its own bits and the even one of two neighbours") {
+  const auto check = [](int patterns, auto value_of, auto nearest) {
+    for (int bits = 0; bits < patterns; ++bits) {
+      const double value = value_of(bits);
+      if (std::isnan(value)) {
+        CHECK(std::isnan(value_of(nearest(value))));
+        continue;
+      }
+      if (nearest(value) != bits) FAIL(bits);
+      const double next = value_of((bits + 1) % patterns), middle = (value + next) / 2;
+      if (!std::isfinite(middle)) continue;
+      if (nearest(middle) != bits + (bits & 1)) FAIL(bits);
+      if (nearest(middle + (value - next) * 0x1p-30) != bits) FAIL(bits);
+      if (nearest(middle + (next - value) * 0x1p-30) != bits + 1) FAIL(bits);
+    }
+  };
+  check(
+      65536, [](int bits) { return f16_value(static_cast<uint16_t>(bits)); }, nearest_f16);
+  check(
+      256, [](int bits) { return f8_e5m2_value(static_cast<uint8_t>(bits)); }, nearest_f8_e5m2);
+  CHECK(nearest_f16(65519) == 0x7BFF);
+  CHECK(nearest_f16(-65520) == 0xFC00);
+  CHECK(nearest_f16(1e300) == 0x7C00);
+  CHECK(nearest_f8_e5m2(61439) == 0x7B);
+  CHECK(nearest_f8_e5m2(-61440) == 0xFC);
+}
+
+TEST_CASE("gaussian_floats makes every type of floats, with a small sigma subnormal ones") {
+  struct Kind {
+    const char* type;
+    double sigma, least_normal;
+  };
+  for (const auto& [type, sigma, least_normal] :
+       {Kind{"bf16", 1e-38, 0x1p-126}, Kind{"f16", 5e-5, 0x1p-14}, Kind{"f32", 1e-38, 0x1p-126},
+        Kind{"f64", 2e-308, 0x1p-1022}, Kind{"f8_e5m2", 5e-5, 0x1p-14}, Kind{"f8_e4m3", 0.01, 0x1p-6}}) {
+    INFO(type);
+    const Dataset dataset = find_source("gaussian_floats")
+                                ->load({.shape = {64, 64}, .numbers = {{"sigma", sigma}}, .texts = {{"type", type}}});
+    const Matrix& matrix = dataset.layers.at(0);
+    CHECK(element_type_name(matrix.type) == type);
+    std::vector<double> numbers(64 * 64);
+    read_numbers(matrix.view(), 0, numbers);
+    const auto subnormal =
+        std::ranges::count_if(numbers, [&](double x) { return x != 0 && std::fabs(x) < least_normal; });
+    CHECK(subnormal > 64 * 64 / 3);
+    CHECK(subnormal < 64 * 64);
+  }
 }
 
 TEST_CASE("numbers are read from every element type") {

@@ -28,6 +28,22 @@ using nlohmann::json;
 using Received = MessagePipe::Received;
 
 DeviceWitness* of_command = nullptr;
+
+// The sections go as bytes (messages.h).
+json question_about(const KernelSpec& kernel, const backends::CompressedMatrix& layer,
+                    const backends::DeviceInfo& device) {
+  json question = matrix_fields(layer);
+  question["kernel"] = kernel_name(layer.codec, kernel.chosen, layer.view(), device, kernel.batch);
+  question["backend"] = kernel.backend;
+  question["simd_target"] = kernel.simd_target;
+  question["device_number"] = kernel.device;
+  question["op"] = static_cast<int>(kernel.op());
+  question["batch"] = kernel.batch;
+  question["activations"] = static_cast<int>(kernel.activations);
+  question["graph"] = kernel.launch != "plain";
+  return question;
+}
+
 constexpr double kSeconds = 30;  // for a question; a first one starts the driver
 
 // Devices stay open, since opening one takes longer than all else.
@@ -41,19 +57,31 @@ backends::Device& device_for(const json& question) {
   return *device;
 }
 
+// One for all elements, for a kernel that wants scales of groups of columns.
+datasets::Scales scales_of_one(const backends::Kernel* kernel, datasets::Shape shape) {
+  datasets::Scales scales;
+  if (kernel == nullptr || kernel->op != backends::Op::matmul || kernel->group_cols == 0) return scales;
+  scales.rows = 1;
+  scales.group_cols = kernel->group_cols;
+  scales.groups = (shape.cols + scales.group_cols - 1) / scales.group_cols;
+  for (int64_t i = 0; i < scales.groups; ++i)
+    for (const int byte : {0x80, 0x3F}) scales.stored.push_back(static_cast<std::byte>(byte));  // of bf16
+  return scales;
+}
+
 // Whether results are the same with other stored bytes.
 bool is_same(const json& question) {
   backends::Device& device = device_for(question);
   device.select();
   const backends::CompressedMatrix stored = matrix_from(question);
   const datasets::Shape shape = stored.shape;
-  datasets::Matrix matrix{.name = "layer", .shape = shape, .type = stored.type};
+  datasets::Matrix matrix{.name = "layer", .shape = shape, .type = stored.type, .elements = {}};
   matrix.elements.resize(static_cast<size_t>(shape.elements() * datasets::element_bytes(stored.type)));
   codecs::find_codec(stored.codec)->codec->decode(stored.view(), matrix.elements);
   const auto uploaded = device.upload(stored);
   backends::PassPlan plan;
   plan.op = static_cast<backends::Op>(question.at("op").get<int>());
-  plan.chained = false;
+  plan.chained = plan.op == backends::Op::matvec;  // some kernels take chains alone, and one layer is one
   plan.batch = question.at("batch");
   plan.activations = static_cast<backends::Activations>(question.at("activations").get<int>());
   plan.graph = question.at("graph");
@@ -66,6 +94,8 @@ bool is_same(const json& question) {
   for (int64_t i = 0; i < shape.cols * plan.batch; ++i)
     plan.tokens[0].push_back(static_cast<float>(1 + random() % 7));  // numbers of bf16, too
   static_cast<backends::ChosenKernel&>(plan) = named_kernel(question.at("kernel"), question.at("backend"), plan);
+  const datasets::Scales scales = scales_of_one(plan.kernel, shape);
+  plan.weight_scales = {&scales};
   const auto pass = backends::prepare(device, plan);
   return is_same_with_other_bytes(*pass, *uploaded, plan.op, 0, matrix, random());
 }
@@ -148,26 +178,28 @@ DeviceWitness::~DeviceWitness() {
 
 DeviceWitness* DeviceWitness::current() { return of_command; }
 
+DeviceWitness::Answer DeviceWitness::send(const json& question) {
+  json answer;
+  if (!pipe_.is_open()) return Answer::none;
+  if (!pipe_.send(question) || pipe_.receive(answer, 2 * kSeconds) != Received::message) pipe_ = {};
+  return answer == "same" ? Answer::same : answer == "other" ? Answer::other : Answer::none;
+}
+
+DeviceWitness::Answer DeviceWitness::answer(const KernelSpec& kernel, const backends::CompressedMatrix& layer,
+                                            const backends::DeviceInfo& device) {
+  return send(question_about(kernel, layer, device));
+}
+
 Outcome DeviceWitness::ask(const KernelSpec& kernel, const backends::CompressedMatrix& layer,
                            const backends::DeviceInfo& device) {
   if (!pipe_.is_open() || kernel.chosen.kernel == nullptr || layer.shape.elements() == 0) return {};
-  json question = matrix_fields(layer);
-  question["kernel"] = kernel_name(layer.codec, kernel.chosen, layer.view(), device, kernel.batch);
-  question["backend"] = kernel.backend;
-  question["simd_target"] = kernel.simd_target;
-  question["device_number"] = kernel.device;
-  question["op"] = static_cast<int>(kernel.op());
-  question["batch"] = kernel.batch;
-  question["activations"] = static_cast<int>(kernel.activations);
-  question["graph"] = kernel.launch != "plain";
+  const json question = question_about(kernel, layer, device);
   if (!asked_
            .insert(fmt::format("{} {} {} {} {} {}", kernel.backend, layer.codec, question["kernel"].dump(),
                                question["op"].dump(), question["activations"].dump(), layer.settings.to_string()))
            .second)
     return {};
-  json answer;
-  if (!pipe_.send(question) || pipe_.receive(answer, 2 * kSeconds) != Received::message) pipe_ = {};
-  if (answer != "same") return {};
+  if (send(question) != Answer::same) return {};
   return {reports::Status::incorrect,
           "with other stored bytes the results are the same: the kernel does not read what was stored, but keeps a "
           "copy"};

@@ -21,11 +21,16 @@ class DeviceWitness {
   // The one of the command, or null.
   static DeviceWitness* current();
 
-  // Asks about the kernel once for each codec and way to run it, and fails it if it gives the same results for inverted
-  // payload. The kernel is bound anew to this layer, on the device with this number.
+  // Whether a kernel gives other results for inverted payload, or the same ones. `none`: it could not be run there, or
+  // ended the process.
+  enum class Answer { other, same, none };
+  // The kernel is bound anew to this layer, on the device with this number.
+  Answer answer(const KernelSpec& kernel, const backends::CompressedMatrix& layer, const backends::DeviceInfo& device);
+  // Asks about the kernel once for each codec and way to run it, and fails it if the results are the same.
   Outcome ask(const KernelSpec& kernel, const backends::CompressedMatrix& layer, const backends::DeviceInfo& device);
 
  private:
+  Answer send(const nlohmann::json& question);
   MessagePipe pipe_;
   std::set<std::string> asked_;
 };

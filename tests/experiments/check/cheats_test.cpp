@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cfenv>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "experiments/config/experiment.h"
@@ -45,6 +47,13 @@ void decode_wrongly_now_and_then(const Stored& stored, const DecodeArgs& args) {
 void multiply_wrongly_now_and_then(const Stored& stored, const MatvecArgs& args) {
   multiply(stored, args);
   if (first_rows(args.rows) && memory.timed() && memory.calls % 997 == 0) args.y[0] += 1000;
+}
+// The same where the machine held up the pass by which the number of passes is chosen, one time.
+bool held_up = false;
+void multiply_wrongly_on_a_busy_machine(const Stored& stored, const MatvecArgs& args) {
+  multiply_wrongly_now_and_then(stored, args);
+  if (memory.calls == kCallsBefore && !std::exchange(held_up, true))
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
 }
 void multiply_unless_y_is_right(const Stored& stored, const MatvecArgs& args) {
   std::vector<int32_t>& known = memory.results[stored.elements];
@@ -259,6 +268,7 @@ TEST_CASE("calls that do nothing, or something wrong now and then, are found out
   expect_caught(make_kernel<decode_every_other_time>("every other time"), "the decoded matrix");
   expect_caught(make_kernel<decode_wrongly_now_and_then>("1 of 997 decodes"), "the decoded matrix");
   expect_caught(make_kernel<multiply_wrongly_now_and_then>("1 of 997 products"), "differs");
+  expect_caught(make_kernel<multiply_wrongly_on_a_busy_machine>("1 of 997, held up"), "differs");
 }
 
 TEST_CASE("results of earlier passes do not pass for new ones") {

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;  // its shadow alone exceeds any limit of address space
 #else
 constexpr bool kSanitized = false;
@@ -97,7 +97,7 @@ TEST_CASE("a missing folder on a file system that is read-only is told as that")
 
 TEST_CASE("threads that cannot be created are unavailable") {
   if (lacks_baseline()) SKIP("this build lacks the codec");
-  if (kSanitized) SKIP("AddressSanitizer needs more address space than the limit");
+  if (kSanitized) SKIP("a sanitizer needs more address space than the limit");
   Command shell("/bin/sh");
   // 400 stacks of 8 MiB and more do not fit.
   CHECK(shell({"-c", "ulimit -s 8192; ulimit -v 2000000; exec " ECMV_BINARY " " + kThreads + "1,400"}) == 0);
