@@ -35,16 +35,16 @@ int tile_cols_for_int8_rows(datasets::Shape shape) {
 }
 
 // How blocks divide fragments, as the kernels' plans do (gpu/tokens/fragment_plan.h, gpu/fragments_many.cu).
-struct Division {
+struct BlockWork {
   int64_t tiles = 0;  // that a lane group begins, one after the other
   double work = 0;    // columns times lane groups that share a multiprocessor, in thousands
 };
 
 // Up to 16 tokens: shares of the columns and as many lane groups as give the shortest rounds.
-std::optional<Division> divide_few(datasets::Shape stored, int table_bits, int tile_cols, bool sixteen) {
+std::optional<BlockWork> divide_few(datasets::Shape stored, int table_bits, int tile_cols, bool sixteen) {
   const int64_t groups = row_groups(stored.rows), columns = column_tiles(stored.cols, tile_cols),
                 multiple = sixteen ? 4 : 1, least_at_work = sixteen ? 13 : 20;
-  std::optional<Division> best;
+  std::optional<BlockWork> best;
   double least = 0;
   for (int64_t share_tiles = columns; share_tiles >= 1; --share_tiles) {
     const int64_t shares = whole(columns, share_tiles);
@@ -72,9 +72,9 @@ std::optional<Division> divide_few(datasets::Shape stored, int table_bits, int t
 }
 
 // Up to 64 tokens: 24 lane groups at most, 16 with symbols of eight, each with one row group.
-Division divide_many(datasets::Shape stored, int symbol_cols, int tile_cols) {
+BlockWork divide_many(datasets::Shape stored, int symbol_cols, int tile_cols) {
   const int64_t groups = row_groups(stored.rows), columns = column_tiles(stored.cols, tile_cols);
-  Division best;
+  BlockWork best;
   int64_t least = 0;
   for (int64_t lane_groups = symbol_cols == 8 ? 16 : 24; lane_groups >= 4; lane_groups -= 4) {
     const int64_t row_blocks = whole(groups, lane_groups),
@@ -94,7 +94,7 @@ Division divide_many(datasets::Shape stored, int symbol_cols, int tile_cols) {
 struct Rates {
   double begin, of_work, of_tile;
 };
-double microseconds(const Rates& rates, const Division& division, double memory) {
+double microseconds(const Rates& rates, const BlockWork& division, double memory) {
   return rates.begin + std::max(memory, rates.of_work * division.work) +
          rates.of_tile * static_cast<double>(division.tiles - 1);
 }
