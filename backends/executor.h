@@ -143,8 +143,10 @@ class Executor {
   // As run(); returns the seconds of everything by the device's own clock. A span that is timed again must hold the
   // same steps.
   virtual double time(std::span<const Step> steps) = 0;
-  // As run(), without waiting. Later runs come after it.
+  // As run(), without waiting. Later runs come after it. A span that is enqueued again must hold the same steps.
   virtual void enqueue(std::span<const Step> steps) = 0;
+  // The same for steps that change.
+  virtual void enqueue_once(std::span<const Step> steps) { enqueue(steps); }
   // The first of `bytes` bytes that differs between two places in the backend's memory; -1: none. Waits.
   virtual int64_t first_difference(const std::byte* one, const std::byte* other, int64_t bytes) {
     const auto [at, there] = std::mismatch(one, one + bytes, other);

@@ -142,11 +142,9 @@ class StepPass final : public Pass {
     }
     steps_ = make_steps(plan_, memory_, kernels_.layers(), kernels_.chain(), host_);
     memory_.allocate_scratch(kernels_.scratch_bytes());
-    for (std::vector<Step>& marks : steps_.marks) {
-      std::ranges::copy(memory_.scratch_fills(), std::back_inserter(marks));
-      // Other ranks may already write to theirs.
+    // Other ranks may already write to theirs.
+    for (std::vector<Step>& marks : steps_.marks)
       if (plan_.ranks == nullptr) std::ranges::copy(kernels_.place().zero_fills(), std::back_inserter(marks));
-    }
   }
 
   double run() override {
@@ -175,13 +173,9 @@ class StepPass final : public Pass {
 
   void mark_outputs(int round) override {
     std::vector<Step>& marks = steps_.marks[round % 2];
-    if (memory_.decoded() != nullptr && !memory_.layers().empty()) {
-      const int64_t bytes = matrix_bytes(*memory_.layers().back().view), first = first_mark(round, bytes);
-      auto& fill = std::get<Fill>(marks[1]);
-      fill.to = memory_.decoded()->data() + first;
-      fill.bytes = memory_.decoded()->size() - first;
-      for (const size_t row : {size_t{0}, size_t{1}}) std::get<Fill>(marks[row]).shift = shift_of_marks(round, bytes);
-    }
+    if (memory_.decoded() != nullptr && !memory_.layers().empty())
+      std::get<Fill>(marks.front()).shift = shift_of_marks(round, matrix_bytes(*memory_.layers().back().view));
+    executor_->enqueue_once(memory_.moving_marks(round));
     executor_->enqueue(marks);
     if (host_.empty()) return;
     std::memset(host_.data(), plan_.op == Op::matmul ? kPoisonFloat : poison8(round % 2), host_.size());

@@ -47,6 +47,9 @@ struct SettingInfo {
   std::vector<std::string_view> choices = {};  // for texts
   std::vector<int64_t> values = {};            // for integers that allow a few values only
   std::vector<Companion> brings = {};
+  // The value that leaves the choice to the codec, if it has one. `ecmv tune` tries the others: all that are listed, or
+  // all of the range.
+  std::string_view open = {};
 };
 
 // A setting that a codec no longer has. Configs may still give the value that is left, if any; others are refused with

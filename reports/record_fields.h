@@ -58,6 +58,7 @@ struct CaseRecord {
     std::string library_path = {}, library_hash = {};
     // Names of the settings whose values are not the codec's defaults; unknown in older records.
     std::optional<std::vector<std::string>> non_default = {};
+    bool tuned = false;  // settings of some layers came from a file of `ecmv tune`
   } codec;
 
   struct Size {                     // of all layers together
@@ -273,6 +274,7 @@ void visit_codec(Visitor& v, Codec& codec) {
       v.field("hash", codec.library_hash);
     });
   if (v.has(codec.non_default.has_value())) v.field("non_default", codec.non_default);
+  if (v.has(codec.tuned)) v.field("tuned", codec.tuned);
 }
 
 template <class Visitor, class Size>

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backends/activations.h"
+#include "backends/pass.h"
 
 namespace ecmv::backends {
 namespace {
@@ -121,12 +122,22 @@ void PassMemory::poison_scratch() const {
   for (const auto& scratch : scratch_) scratch->fill(kPoisonScratch, scratch->size());
 }
 
-std::vector<Step> PassMemory::scratch_fills() const {
-  std::vector<Step> fills;
-  for (size_t worker = 0; worker < scratch_.size(); ++worker)
-    if (const Buffer& scratch = *scratch_[worker]; scratch.size() > 0)
-      fills.push_back(Fill{scratch.data(), kPoisonScratch, scratch.size(), 0, static_cast<int>(worker)});
-  return fills;
+std::vector<Step> PassMemory::moving_marks(int round) const {
+  std::vector<Step> marks;
+  if (decoded_ != nullptr && !layers_.empty()) {
+    const int64_t bytes = matrix_bytes(*layers_.back().view), first = first_mark(round, bytes);
+    marks.push_back(Fill{decoded_->data() + first, poison8(round), decoded_->size() - first, kMarkStride, -1,
+                         shift_of_marks(round, bytes)});
+  }
+  for (size_t worker = 0; worker < scratch_.size(); ++worker) {
+    const Buffer& scratch = *scratch_[worker];
+    if (scratch.size() == 0) continue;
+    const bool whole = executor_.runs_host_code();
+    const int64_t first = whole ? 0 : first_mark(round, scratch.size());
+    marks.push_back(Fill{scratch.data() + first, kPoisonScratch, scratch.size() - first, whole ? 0 : kMarkStride,
+                         static_cast<int>(worker)});
+  }
+  return marks;
 }
 
 std::string PassMemory::broken() const {

@@ -69,8 +69,7 @@ void divide_shares(PassSteps& steps) {
 std::vector<Step> marks_of(const PassPlan& plan, const PassMemory& memory, int round) {
   std::vector<Step> marks;
   if (const Buffer* decoded = memory.decoded())
-    for (int place = 0; place < 2; ++place)  // the second one moves (Pass::mark_outputs)
-      marks.push_back(Fill{decoded->data(), poison8(round), decoded->size(), kMarkStride});
+    marks.push_back(Fill{decoded->data(), poison8(round), decoded->size(), kMarkStride});
   for (const LayerMemory& layer : memory.layers()) {
     if (layer.y != nullptr)
       marks.push_back(Fill{layer.y->data(), plan.op == Op::matmul ? kPoisonFloat : kPoison32, layer.y->size()});

@@ -14,7 +14,7 @@ struct PassSteps {
   std::vector<size_t> first;                // of each layer in `all`; empty where a kernel takes the whole chain
   std::vector<Step> fetch;                  // after `all` and outside the clock: floats to the host
   std::vector<Step> exchange, product;      // the two shares of `all` for ranks
-  std::vector<Step> marks[2];               // before a timed run, by round
+  std::vector<Step> marks[2];               // before a timed run, by round, beside those whose places change
 };
 
 // kernels[layer] and `chain`, the kernel of the whole chain if there is one, outlive the steps. The last layer's result

@@ -20,7 +20,7 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   CompressedMatrix compressed = make_compressed(matrix, settings);
   const auto encode_as_wanted = [&] {
     const Model model = make_model(stored, wanted);
-    return encode_sections(stored, model, tile_cols_for(stored, settings), layout, compressed);
+    return encode_sections(stored, model, tile_cols_for(stored, settings, model), layout, compressed);
   };
   if (!encode_as_wanted()) {
     wanted.table_bits = kMostTableBits - kRotationBits;  // no codes of more than 13 bits

@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "backends/backend.h"
 #include "backends/cpu/team.h"
 #include "codecs/registry.h"
 #include "datasets/layers/unpack.h"
 #include "experiments/command/ad_hoc.h"
 #include "experiments/config/expand.h"
+#include "experiments/tune/tuned_file.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -68,6 +71,17 @@ std::vector<std::string> quick_codecs(const std::string& backend) {
   return ids;
 }
 
+// Codecs with the settings that the file was made for.
+void append_tuned(const std::string& file, std::vector<std::string>& codecs) {
+  for (const TunedEntry& entry : read_tuned(file, codecs::all_codecs())) {
+    std::string codec = entry.key.codec;
+    for (const auto& [name, value] : entry.key.asked)
+      codec += fmt::format("{}{}={}", codec == entry.key.codec ? ":" : ",", name, value);
+    if (codecs::find_codec(entry.key.codec) != nullptr && std::ranges::find(codecs, codec) == codecs.end())
+      codecs.push_back(codec);
+  }
+}
+
 }  // namespace
 
 std::string measured_type(const std::string& dtype) {
@@ -93,6 +107,7 @@ Experiment sample_experiment(const SampleRequest& request, const datasets::Weigh
     options.quantisers.insert(options.quantisers.end(), request.quantisers.begin(), request.quantisers.end());
   }
   options.codecs = request.codecs.empty() ? quick_codecs(request.backend) : request.codecs;
+  if (request.codecs.empty() && !request.tuned.empty()) append_tuned(request.tuned, options.codecs);
   options.kernels = {
       {"op", {"step"}},
       {"backend", {request.backend}},
@@ -103,7 +118,7 @@ Experiment sample_experiment(const SampleRequest& request, const datasets::Weigh
   if (!request.device.empty()) options.kernels["device"] = {request.device};
   options.repetitions = "5";
   options.min_time = "0.05";
-  Experiment experiment = ad_hoc_experiment(options, {});
+  Experiment experiment = ad_hoc_experiment(options, {.tuned = request.tuned});
   experiment.name = "advise";
   experiment.measure.max_seconds = 5;
   return experiment;

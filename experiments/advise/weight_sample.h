@@ -17,6 +17,7 @@ struct SampleRequest {
   std::string elements = {};                 // "": weights of all types
   std::string activations = {};              // the tokens' type: f32, bf16; "": f32
   std::vector<std::string> codecs = {};      // as --codec; empty: those with kernels built for speed
+  std::string tuned = {};                    // a file of `ecmv tune`; its codecs are sampled, too
   std::vector<std::string> quantisers = {};  // as --quantise, besides the unquantised weights
 };
 

@@ -58,6 +58,8 @@ reports::RecordSet measure(const AdviseOptions& options, const datasets::WeightL
                            const CommandLine& line) {
   const Experiment experiment = sample_experiment(options.sample, weights);
   if (experiment.cases.empty()) throw UsageError(why_nothing_runs(options.sample.backend));
+  if (!options.sample.tuned.empty())
+    for (const std::string& remark : experiment.remarks) std::cerr << remark << "\n";
   reports::RecordSet records;
   std::optional<reports::RecordWriter> writer;
   if (!options.output.empty()) writer.emplace(options.output, reports::Existing::set_aside);
@@ -289,6 +291,7 @@ void add_advise(CLI::App& app, CommandLine& line) {
                    "quantiser to measure too, ID or ID:NAME=VALUE,...; may be repeated")
       ->allow_extra_args(false)
       ->excludes(records);
+  add_tuned(*verb, options->sample.tuned)->excludes(records);
   verb->add_option("-o,--output", options->output, "writes the measured records, for --records")->excludes(records);
   verb->add_flag("--json", options->json, "JSON on stdout");
   add_codec_libraries(*verb, line);

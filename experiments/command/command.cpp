@@ -157,6 +157,11 @@ void add_selection(CLI::App& verb, Selection& selection) {
       ->allow_extra_args(false);
 }
 
+CLI::Option* add_tuned(CLI::App& verb, std::string& file) {
+  return verb.add_option("--tuned", file, "a file of 'ecmv tune', whose values open settings of codecs take")
+      ->type_name("FILE");
+}
+
 // The option may stand before the verb and after it, and both count.
 static void add_library_option(CLI::App& app, CommandLine& line) {
   app.add_option_function<std::vector<std::string>>(
@@ -224,7 +229,7 @@ static int parse_and_act(int argc, char** argv) {
   CommandLine line;
   add_library_option(app, line);
   for (const auto add : {add_list, add_run, add_verify, add_report, add_compare, add_export, add_inspect, add_advise,
-                         add_new_codec, add_doctor})
+                         add_tune, add_new_codec, add_doctor})
     add(app, line);
 
   std::vector<std::string> engine_flags;

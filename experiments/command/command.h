@@ -14,7 +14,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace ecmv::experiments {
 
@@ -54,6 +55,7 @@ void add_compare(CLI::App& app, CommandLine& line);
 void add_export(CLI::App& app, CommandLine& line);
 void add_inspect(CLI::App& app, CommandLine& line);
 void add_advise(CLI::App& app, CommandLine& line);
+void add_tune(CLI::App& app, CommandLine& line);
 void add_new_codec(CLI::App& app, CommandLine& line);
 void add_doctor(CLI::App& app, CommandLine& line);
 
@@ -74,6 +76,8 @@ struct Selection {
   std::string filter, exclude;
 };
 void add_selection(CLI::App& verb, Selection& selection);
+// --tuned FILE, for verbs that encode.
+CLI::Option* add_tuned(CLI::App& verb, std::string& file);
 
 // Throws UsageError unless exactly one of the two is given, with a guess at what was meant.
 void expect_config_or_codec(bool config, bool codec, std::string_view verb, const CommandLine& line);

@@ -59,6 +59,7 @@ Json json_of(const codecs::SettingInfo& info) {
     setting["values"] = info.values;
   else
     setting["min"] = info.min, setting["max"] = info.max;
+  if (!info.open.empty()) setting["open"] = info.open;
   setting["unit"] = info.unit;
   setting["help"] = info.help;
   return setting;

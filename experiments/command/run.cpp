@@ -361,6 +361,7 @@ void add_run(CLI::App& app, CommandLine& line) {
   verb->add_option("config", options->config, "YAML config: a file, or the name of one of 'ecmv list configs'");
   verb->add_flag("--print-config", options->print_config, "the resolved config on stdout, nothing else");
   add_selection(*verb, options->selection);
+  add_tuned(*verb, options->selection.edits.tuned);
   add_codec_libraries(*verb, line);
   CLI::Option* mpi = verb->add_flag(
       "--mpi", options->mpi,

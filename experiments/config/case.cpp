@@ -72,7 +72,10 @@ std::string version_of(const CodecSpec& codec) {
 
 std::string CodecSpec::name() const {
   if (is_mix()) return mix_name(*this, &CodecSpec::name);
-  const std::string values = settings.to_string();
+  std::string values = settings.to_string(), all;
+  for (const TunedSettings& one : tuned)
+    all += fmt::format("{}/{}x{}/{};", one.type, one.shape.rows, one.shape.cols, one.settings.to_string());
+  if (!all.empty()) values += fmt::format("{}tuned={:016x}", values.empty() ? "" : ",", fnv1a(all));
   return values.empty() ? id : fmt::format("{}[{}]", id, values);
 }
 
@@ -81,7 +84,8 @@ std::string CodecSpec::short_name() const {
   backends::Settings shown;
   for (const auto& [setting, value] : settings.values())
     if (std::ranges::find(non_default, setting) != non_default.end()) shown.set(setting, value);
-  const std::string values = shown.to_string();
+  std::string values = shown.to_string();
+  if (!tuned.empty()) values += values.empty() ? "tuned" : ",tuned";
   return values.empty() ? id : fmt::format("{}[{}]", id, values);
 }
 

@@ -34,6 +34,17 @@ struct DataSpec {
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };
 
+// Settings that a file of `ecmv tune` has for matrices of a type and shape.
+struct TunedSettings {
+  std::string type;
+  datasets::Shape shape;
+  backends::Settings settings;
+  bool fits(datasets::ElementType matrix_type, const datasets::Shape& matrix_shape) const {
+    return datasets::element_type_name(matrix_type) == type && matrix_shape == shape;
+  }
+  friend bool operator==(const TunedSettings&, const TunedSettings&) = default;
+};
+
 struct CodecSpec {
   std::string id;
   backends::Settings settings;  // resolved: every setting has its value
@@ -42,9 +53,12 @@ struct CodecSpec {
   // A mix, whose id is kMix: words for kinds of layers (mix.h), and the codec of each.
   std::vector<std::string> kinds = {};
   std::vector<CodecSpec> of_kinds = {};
+  // In place of `settings` for the matrices that they fit (tune/take_tuned.h).
+  std::vector<TunedSettings> tuned = {};
   bool is_mix() const { return !kinds.empty(); }
-  std::string name() const;        // "rans[lanes=32,prob_bits=12]": every setting
-  std::string short_name() const;  // "rans[lanes=32]": settings that differ from their defaults
+  // "rans[lanes=32,prob_bits=12]": every setting. "rans[...,tuned=1f0c...]": and a hash of tuned ones.
+  std::string name() const;
+  std::string short_name() const;  // "rans[lanes=32]": settings that differ from their defaults; "rans[lanes=32,tuned]"
   friend bool operator==(const CodecSpec&, const CodecSpec&) = default;
 };
 CodecSpec make_codec_spec(const codecs::CodecEntry& entry, backends::Settings settings);

@@ -20,6 +20,7 @@
 #include "experiments/config/known_configs.h"
 #include "experiments/config/read_block.h"
 #include "experiments/config/strict_yaml.h"
+#include "experiments/tune/take_tuned.h"
 
 namespace ecmv::experiments {
 namespace {
@@ -30,28 +31,6 @@ std::string join(const std::vector<std::string>& messages) {
   std::string all;
   for (const std::string& message : messages) all += (all.empty() ? "" : "\n") + message;
   return all;
-}
-
-// Each case once. Blocks may repeat a dataset or codec; cases that share them are joined, in the order in which data
-// and codecs are first named.
-std::vector<Case> together(std::vector<Case> cases) {
-  std::unordered_set<std::string> names;
-  std::erase_if(cases, [&](const Case& one) { return !names.insert(one.name()).second; });
-  std::unordered_map<std::string, size_t> data, codecs;  // to the order of appearance
-  struct Place {
-    size_t data, codec, index;
-    auto operator<=>(const Place&) const = default;
-  };
-  std::vector<Place> places;
-  for (size_t i = 0; i < cases.size(); ++i) {
-    const std::string name = cases[i].data.name();
-    places.push_back({data.try_emplace(name, data.size()).first->second,
-                      codecs.try_emplace(name + "/" + cases[i].codec.name(), codecs.size()).first->second, i});
-  }
-  std::sort(places.begin(), places.end());
-  std::vector<Case> sorted;
-  for (const Place& place : places) sorted.push_back(std::move(cases[place.index]));
-  return sorted;
 }
 
 // The library calls too deep a nesting "bad file".
@@ -233,6 +212,19 @@ void find_files_below(const std::filesystem::path& folder, YAML::Node root) {
   }
 }
 
+// The file of tuned settings, "" for none. A path in the config is relative to it.
+std::string tuned_file(YAML::Node root, const std::string& flag, const std::filesystem::path& folder,
+                       YamlErrors& errors) {
+  if (!flag.empty()) root["tuned"] = flag;
+  const YAML::Node node = child(root, "tuned");
+  if (!node.IsDefined() || !flag.empty()) return flag;
+  const std::string file = read_text(node, "tuned", errors).value_or("");
+  std::error_code none;
+  if (file.empty() || folder.empty() || !std::filesystem::exists(folder / file, none)) return file;
+  root["tuned"] = (folder / file).lexically_normal().string();
+  return (folder / file).lexically_normal().string();
+}
+
 // At most 512 rows and columns, of about the same aspect. Multiples of 64 stay such, because some layouts need them.
 datasets::Shape shrunk(datasets::Shape shape) {
   const int64_t largest = std::max(shape.rows, shape.cols);
@@ -246,13 +238,33 @@ datasets::Shape shrunk(datasets::Shape shape) {
 
 }  // namespace
 
+std::vector<Case> together(std::vector<Case> cases) {
+  std::unordered_set<std::string> names;
+  std::erase_if(cases, [&](const Case& one) { return !names.insert(one.name()).second; });
+  std::unordered_map<std::string, size_t> data, codecs;  // to the order of appearance
+  struct Place {
+    size_t data, codec, index;
+    auto operator<=>(const Place&) const = default;
+  };
+  std::vector<Place> places;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const std::string name = cases[i].data.name();
+    places.push_back({data.try_emplace(name, data.size()).first->second,
+                      codecs.try_emplace(name + "/" + cases[i].codec.name(), codecs.size()).first->second, i});
+  }
+  std::sort(places.begin(), places.end());
+  std::vector<Case> sorted;
+  for (const Place& place : places) sorted.push_back(std::move(cases[place.index]));
+  return sorted;
+}
+
 ConfigError::ConfigError(std::vector<std::string> all) : std::runtime_error(join(all)), messages(std::move(all)) {}
 
 Experiment parse_experiment(const std::string& text, const std::string& file, const ConfigEdits& edits,
                             std::span<const codecs::CodecEntry> codecs, const std::vector<std::string>& flags,
                             const std::filesystem::path& folder) {
-  static constexpr std::string_view kKeys[] = {"schema",  "name",   "question",   "seed",
-                                               "measure", "verify", "experiments"};
+  static constexpr std::string_view kKeys[] = {"schema",  "name",   "question", "seed",
+                                               "measure", "verify", "tuned",    "experiments"};
   if (static_cast<int64_t>(text.size()) > kMostConfigBytes)
     throw ConfigError(
         {fmt::format("{}: it has more bytes than the {} that a config may have.", file, kMostConfigBytes)});
@@ -302,6 +314,7 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
     if (value != "once" && value != "each") errors.add(verify, "'verify' is 'once' or 'each'.");
     experiment.verify_each = value == "each";
   }
+  const std::string tuned = tuned_file(root, edits.tuned, folder, errors);
   const YAML::Node blocks = child(root, "experiments");
   if (!blocks.IsDefined() || !blocks.IsSequence() || blocks.size() == 0)
     errors.add(blocks.IsDefined() ? blocks : root, "'experiments' must be a list of at least one block.");
@@ -312,6 +325,7 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
   if (!errors.messages().empty()) throw ConfigError(errors.messages());
 
   experiment.remarks = errors.remarks();
+  if (!tuned.empty()) take_tuned(experiment.cases, tuned, codecs, experiment.remarks);
   experiment.cases = together(std::move(experiment.cases));
   write_defaults(root, seed, experiment);
   YAML::Emitter emitter;

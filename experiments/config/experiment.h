@@ -22,6 +22,7 @@ struct ConfigError : std::runtime_error {
 struct ConfigEdits {
   std::vector<std::string> axes = {};    // "d=2048,4096": replaces that axis in every block
   std::vector<std::string> values = {};  // "measure.repetitions=3": sets one value by its path
+  std::string tuned = {};                // a file of `ecmv tune` in place of the config's
 };
 
 // `file` names the config in messages. A text made from flags has no lines to look at, so messages show the flag of
@@ -40,6 +41,9 @@ Experiment load_experiment(const std::string& config, const ConfigEdits& edits,
 // cases that nobody meant. Returns "", or, if no case is left, a sentence that shows a name. An `exclude` that matches
 // nothing is a ConfigError.
 std::string filter_cases(Experiment& experiment, const std::string& filter, const std::string& exclude);
+
+// Each case once, and cases that share a dataset or a codec joined, in the order in which these are first named.
+std::vector<Case> together(std::vector<Case> cases);
 
 // Measures one sample of one pass for every case: no estimate, no warm-up, no repetition.
 void measure_once(Experiment& experiment);

@@ -42,9 +42,13 @@ std::vector<const CodecChoice*> CodecChoice::all() const {
 }
 
 const CodecChoice* CodecChoice::of(const datasets::Matrix& layer) const {
-  if (of_kinds.empty()) return this;
-  const auto place = place_of_kind(kinds, datasets::layer_kind(layer.name));
-  return place ? &of_kinds[*place] : nullptr;
+  if (entry == nullptr) {
+    const auto place = place_of_kind(kinds, datasets::layer_kind(layer.name));
+    return place ? of_kinds[*place].of(layer) : nullptr;
+  }
+  for (size_t i = 0; i < tuned.size(); ++i)
+    if (tuned[i].fits(layer.type, layer.shape)) return &of_tuned[i];
+  return this;
 }
 
 std::optional<CodecChoice> choice_of(const CodecSpec& spec, std::span<const codecs::CodecEntry> codecs,
@@ -62,6 +66,8 @@ std::optional<CodecChoice> choice_of(const CodecSpec& spec, std::span<const code
     return std::nullopt;
   }
   choice.entry = &*entry;
+  choice.tuned = spec.tuned;
+  for (const TunedSettings& one : spec.tuned) choice.of_tuned.push_back({choice.entry, one.settings});
   return choice;
 }
 

@@ -21,6 +21,7 @@
 #include "experiments/library/encoding.h"
 #include "experiments/library/failure.h"
 #include "experiments/library/kernel_choice.h"
+#include "experiments/library/tuned_settings.h"
 
 namespace backends = ecmv::backends;
 namespace codecs = ecmv::codecs;
@@ -401,6 +402,31 @@ void ecmv_close(ecmv_context* context) {
   if (context == nullptr) return;
   const auto lock = lock_gpu(context->devices);
   delete context;
+}
+
+ecmv_status ecmv_tuned_settings(const ecmv_context* context, const char* file, const char* op, const char* codec,
+                                const char* settings, const char* element_type, int64_t rows, int64_t cols, char* found,
+                                size_t found_bytes) {
+  return guarded([&] {
+    const auto& devices = given(context, "context").devices;
+    const codecs::CodecEntry& entry = codec_entry(&given(codec, "codec"));
+    const backends::Settings asked = ecmv::library::parse_settings(entry, settings == nullptr ? "" : settings);
+    const std::string wanted = &given(op, "op");
+    if (std::ranges::find(backends::kOpNames, wanted) == std::end(backends::kOpNames))
+      throw Failure(ECMV_INVALID_ARGUMENT, "There is no op '" + wanted + "'; there are decode, matvec and matmul.");
+    need(file, "file");
+    need(found, "found");
+    const std::string type(datasets::element_type_name(::element_type(&given(element_type, "element_type"))));
+    std::string text;
+    for (const auto& device : devices) {  // of `best`, those of the first that the file knows
+      const backends::DeviceInfo& info = device->info();
+      text = ecmv::library::tuned_settings(file, {info.backend, info.name, wanted, type, {rows, cols}}, entry, asked);
+      if (ecmv::library::parse_settings(entry, text) != asked) break;
+    }
+    if (text.size() >= found_bytes)
+      throw Failure(ECMV_INVALID_ARGUMENT, "The settings take " + std::to_string(text.size() + 1) + " bytes.");
+    std::memcpy(found, text.c_str(), text.size() + 1);
+  });
 }
 
 ecmv_status ecmv_prepare_matvec(const ecmv_context* context, const ecmv_compressed_matrix* matrix, ecmv_pass** pass) {

@@ -101,6 +101,14 @@ typedef struct ecmv_context ecmv_context;
 ECMV_API ecmv_status ecmv_open(const char* backend, int threads, int device, ecmv_context** context);
 ECMV_API void ecmv_close(ecmv_context* context);
 
+/* The settings that `ecmv tune` found for matrices of this type and shape on this context, for ecmv_encode. `file`:
+ * what it wrote. `op`: the pass that shall be fast, "decode", "matvec" or "matmul" (of float32 tokens). `settings`:
+ * those with open values that it was asked for, as for ecmv_encode. `found` gets a text that ends with a zero, in
+ * found_bytes bytes: where the file has nothing for this device, the given settings, so that the codec chooses. */
+ECMV_API ecmv_status ecmv_tuned_settings(const ecmv_context* context, const char* file, const char* op,
+                                         const char* codec, const char* settings, const char* element_type,
+                                         int64_t rows, int64_t cols, char* found, size_t found_bytes);
+
 /* An operation bound to one matrix and one context, with memory for its input and its result: prepared once, run as
  * often as wanted. A run copies its input, runs and copies its result; it binds, chooses and allocates nothing.
  *

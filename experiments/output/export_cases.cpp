@@ -134,7 +134,8 @@ class Exporter {
     Metadata metadata = describe(one.data, dataset.layers);
     metadata["codec"] = one.codec.id;
     metadata["format_version"] = std::to_string(one.codec.format_version);
-    metadata["settings"] = one.codec.settings.to_string();
+    const bool tuned = !one.codec.tuned.empty() && !encoded.layers.empty();
+    metadata["settings"] = (tuned ? encoded.layers.front().settings : one.codec.settings).to_string();
     metadata["matrices"] = matrices_file_;
     metadata["decode"] = encoded.decode;
     std::vector<TensorView> tensors;

@@ -87,6 +87,7 @@ Outcome Admission::fill_stored(const Case& one, const EncodedLayers& encoded, re
   record.check.decode = encoded.decode;
   const std::vector<int64_t> copies =
       one.kernel.task == Task::step ? step_layers(dataset_.layers(), one.kernel.repeat).copies : std::vector<int64_t>();
+  fill_tuned(record, one.codec, encoded.layers);
   fill_size(record, dataset_.entropies, encoded.layers, dataset_.scales(), copies);
   if (distortion_) fill_distortion(record, *distortion_);
   if (one.kernel.repeat == 1) record.size.ideal_bits_per_element = encoded.ideal_bits_per_element;

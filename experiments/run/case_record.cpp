@@ -63,14 +63,27 @@ void fill_shapes(reports::CaseRecord::Data& data, const std::vector<datasets::Ma
   if (data.shapes.size() == 1) data.shapes.clear();
 }
 
-}  // namespace
-
 // A setting from a list is stored as text even if it is a number, as in older records.
 bool is_listed(const codecs::Codec& codec, std::string_view setting) {
   return std::any_of(codec.settings.begin(), codec.settings.end(), [&](const codecs::SettingInfo& info) {
     return info.name == setting && !codecs::listed_values(info).empty();
   });
 }
+
+void fill_settings(reports::CaseRecord::Codec& record, const CodecSpec& codec) {
+  const codecs::CodecEntry* const entry = codecs::find_codec(codec.id);
+  for (const auto& [name, value] : codec.settings.values()) {
+    const auto* const integer = std::get_if<int64_t>(&value);
+    if (integer == nullptr)
+      record.settings[name] = std::get<std::string>(value);
+    else if (entry != nullptr && is_listed(*entry->codec, name))
+      record.settings[name] = std::to_string(*integer);
+    else
+      record.settings[name] = *integer;
+  }
+}
+
+}  // namespace
 
 reports::CaseRecord describe_case(const Case& one, const std::string& experiment, const std::string& run_id) {
   reports::CaseRecord record;
@@ -98,15 +111,7 @@ reports::CaseRecord describe_case(const Case& one, const std::string& experiment
     record.codec.settings[one.codec.kinds[i]] = one.codec.of_kinds[i].short_name();
     record.codec.non_default->push_back(one.codec.kinds[i]);
   }
-  for (const auto& [name, value] : one.codec.settings.values()) {
-    const auto* const integer = std::get_if<int64_t>(&value);
-    if (integer == nullptr)
-      record.codec.settings[name] = std::get<std::string>(value);
-    else if (entry != nullptr && is_listed(*entry->codec, name))
-      record.codec.settings[name] = std::to_string(*integer);
-    else
-      record.codec.settings[name] = *integer;
-  }
+  fill_settings(record.codec, one.codec);
   for (const KernelAxis& axis : kernel_axes())
     if (axis.record != nullptr) axis.record(one.kernel, record);
   return record;
@@ -130,6 +135,24 @@ reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Da
   }
   data.type = fmt::format("{}", fmt::join(types, ", "));
   return data;
+}
+
+void fill_tuned(reports::CaseRecord& record, const CodecSpec& codec,
+                const std::vector<backends::CompressedMatrix>& layers) {
+  std::vector<TunedSettings> tuned = codec.tuned;
+  for (const CodecSpec& one : codec.of_kinds) tuned.insert(tuned.end(), one.tuned.begin(), one.tuned.end());
+  size_t taken = 0;
+  for (const backends::CompressedMatrix& layer : layers)
+    taken += std::ranges::any_of(tuned, [&](const TunedSettings& one) {
+      return one.fits(layer.type, layer.shape) && one.settings == layer.settings;
+    });
+  record.codec.tuned = taken > 0;
+  const auto same = [&](const auto& layer) { return layer.settings == layers.front().settings; };
+  const codecs::CodecEntry* const entry = codecs::find_codec(codec.id);
+  if (taken < layers.size() || layers.empty() || entry == nullptr || !std::ranges::all_of(layers, same)) return;
+  const CodecSpec stored = make_codec_spec(*entry, layers.front().settings);
+  record.codec.non_default = stored.non_default;
+  fill_settings(record.codec, stored);
 }
 
 void fill_size(reports::CaseRecord& record, std::span<const double> entropies,

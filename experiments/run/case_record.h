@@ -28,6 +28,9 @@ reports::CaseRecord::Data describe_data(const DataSpec& spec, const datasets::Da
 void fill_size(reports::CaseRecord& record, std::span<const double> entropies,
                const std::vector<backends::CompressedMatrix>& layers, std::span<const datasets::Scales> scales = {},
                std::span<const int64_t> copies = {});
+// Says whether layers were stored with tuned settings. Those that all of them have replace the open ones.
+void fill_tuned(reports::CaseRecord& record, const CodecSpec& codec,
+                const std::vector<backends::CompressedMatrix>& layers);
 // Replaces the data's layers by the layers of a step.
 void fill_step(reports::CaseRecord& record, const std::vector<datasets::Matrix>& matrices, int repeat);
 void fill_distortion(reports::CaseRecord& record, const datasets::Distortion& distortion);

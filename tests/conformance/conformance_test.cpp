@@ -128,6 +128,18 @@ TEST_CASE("what values of settings bring along are values of other settings") {
       }
 }
 
+TEST_CASE("the value that leaves a setting open is one of several that it takes") {
+  for (const codecs::CodecEntry& entry : tests::tested_codecs())
+    for (const codecs::SettingInfo& info : entry.codec->settings) {
+      if (info.open.empty()) continue;
+      INFO(entry.id << ": " << info.name);
+      std::vector<std::string> errors;
+      codecs::resolve_settings(entry.codec->settings, {{std::string(info.name), std::string(info.open)}}, errors);
+      CHECK(errors.empty());
+      CHECK((codecs::listed_values(info).size() > 1 || info.max > info.min));
+    }
+}
+
 TEST_CASE("every codec round-trips every matrix with its default settings") {
   const codecs::CodecEntry& entry = each_codec();
   int accepted = 0;

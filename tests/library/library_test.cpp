@@ -2,10 +2,14 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <unistd.h>
+
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <memory>
 #include <string>
@@ -34,6 +38,31 @@ using Pass = std::unique_ptr<ecmv_pass, Free>;
 std::string error_of(ecmv_status status) { return status == ECMV_OK ? "" : ecmv_last_error(); }
 
 constexpr int64_t kRows = 64, kCols = 512;
+
+// A file of its own, which the test writes.
+struct File {
+  File() {
+    std::string name = (std::filesystem::temp_directory_path() / "ecmv_tuned_XXXXXX").string();
+    const int file = mkstemp(name.data());
+    REQUIRE(file >= 0);
+    close(file);
+    path = name;
+  }
+  File(const File&) = delete;
+  ~File() {
+    std::error_code gone;
+    std::filesystem::remove(path, gone);
+  }
+  std::string path;
+};
+
+// As the library names the CPU; "" where Linux does not tell it in this way.
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name") && line.find(": ") != std::string::npos) return line.substr(line.find(": ") + 2);
+  return {};
+}
 
 // Numbers that are more often small than large.
 std::vector<int8_t> some_numbers(int64_t count, uint32_t seed) {
@@ -453,6 +482,48 @@ TEST_CASE("a codec from a shared object is as good as one of the library, and he
   CHECK_THAT(ecmv_last_error(), ContainsSubstring("The kernel gave up."));
   unsetenv("ECMV_TEST_VARIANT");
   CHECK(run_matvec(failing, x) == plain_matvec(weights(), x));
+}
+
+TEST_CASE("the library reads what ecmv tune found") {
+  ecmv_context* opened = nullptr;
+  REQUIRE(ecmv_open("scalar", 1, -1, &opened) == ECMV_OK);
+  const Context cpu(opened);
+  if (error_of(ecmv_encode("packed_outliers", "bits=0", "i8", 0, 0, nullptr, nullptr)).find("no codec") !=
+      std::string::npos)
+    SKIP("The codec packed_outliers is not part of this build.");
+  const File file;
+  const auto write = [&](const std::string& device, const std::string& schema = "1") {
+    std::ofstream(file.path) << "{\"schema\": " << schema << R"(, "entries": [{"backend":"scalar","device":")" << device
+                             << R"(","codec":"packed_outliers","format_version":1,"asked":{},"type":"i8","rows":64,)"
+                             << R"("cols":512,"op":"matvec","found":{"bits":"5"},"model_off":1.5}]})";
+  };
+  const auto found = [&](const char* op, int64_t rows, const char* settings = nullptr, size_t bytes = 64) {
+    char text[64] = "";
+    const ecmv_status status = ecmv_tuned_settings(cpu.get(), file.path.c_str(), op, "packed_outliers", settings, "i8",
+                                                   rows, 512, text, bytes);
+    return status == ECMV_OK ? std::string(text) : "error: " + std::string(ecmv_last_error());
+  };
+  write("another device");
+  CHECK(found("matvec", 64).empty());
+  CHECK(found("matvec", 64, "bits=3") == "bits=3");
+  if (const std::string device = cpu_model(); !device.empty()) {
+    write(device);
+    CHECK(found("matvec", 64) == "bits=5");
+    CHECK(found("matvec", 64, "bits=0") == "bits=5");
+    CHECK(found("matvec", 64, "bits=3") == "bits=3");
+    CHECK(found("matvec", 65).empty());
+    CHECK(found("decode", 64).empty());
+    CHECK_THAT(found("matvec", 64, nullptr, 6), ContainsSubstring("The settings take 7 bytes."));
+  }
+  CHECK_THAT(found("product", 64), ContainsSubstring("There is no op 'product'"));
+  write("a device", "2");
+  CHECK_THAT(found("matvec", 64), ContainsSubstring("has another schema"));
+  std::ofstream(file.path) << "schema: 1";
+  CHECK_THAT(found("matvec", 64), ContainsSubstring("is not as ecmv tune writes it"));
+  std::filesystem::remove(file.path);
+  CHECK_THAT(found("matvec", 64), ContainsSubstring("cannot be read"));
+  CHECK(ecmv_tuned_settings(nullptr, "x", "matvec", "packed_outliers", nullptr, "i8", 1, 1, nullptr, 0) ==
+        ECMV_INVALID_ARGUMENT);
 }
 
 TEST_CASE("a GPU backend takes host memory, or says why there is none", "[emulator]") {

@@ -62,6 +62,7 @@ struct Wanted {
   bool contiguous, folded;
   Layout layout;
   bool rotated;
+  int tile_cols;   // 0: open
   bool for_speed;  // the aim: the shortest time, not the fewest bytes
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "codecs/quad_huffman/encode/tile_width.h"
 #include "codecs/quad_huffman/format/layout.h"
 #include "codecs/quad_huffman/format/patches.h"
 
@@ -10,7 +11,6 @@ namespace ecmv::codecs::quad_huffman {
 namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 40;
-constexpr int kMostFragmentTileCols = 1024;
 
 int number_of(const Settings& settings, std::string_view name) { return static_cast<int>(settings.integer(name)); }
 
@@ -49,29 +49,34 @@ std::vector<SettingInfo> setting_infos() {
        .help = "low bits of an element stored as they are; -1: chosen for `optimise`",
        .default_value = int64_t{-1},
        .min = -1,
-       .max = kMostRawBits},
+       .max = kMostRawBits,
+       .open = "-1"},
       {.name = "table_bits",
        .unit = "bit",
        .help = "longest code, index width of the table; 0: chosen for `optimise`",
        .default_value = int64_t{0},
-       .values = {0, 8, 9, 10, 11, 12, 13}},
+       .values = {0, 8, 9, 10, 11, 12, 13},
+       .open = "0"},
       {.name = "tile_cols",
        .unit = "column",
        .help = "columns of a tile, with symbols of 8 a multiple of 256; 0: as many as suit an H200",
        .default_value = int64_t{0},
-       .values = {0, 128, 256, 384, 512, 640, 768, 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2048}},
+       .values = {0, 256, 384, 512, 640, 768, 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2048},
+       .open = "0"},
       {.name = "symbol_cols",
        .unit = "column",
        .help = "columns of a symbol: many are fast, few are small; 8 of bf16 and f8 are for layout=fragments; 0: "
                "chosen for `optimise`",
        .default_value = int64_t{4},
-       .values = {0, 4, 8}},
+       .values = {0, 4, 8},
+       .open = "0"},
       {.name = "cells",
        .unit = "",
        .help = "which elements share a code: neighbours, or those at the same distance from the centre, of "
                "which the sign is raw; any: chosen for `optimise`",
        .default_value = "any",
-       .choices = {"any", "contiguous", "folded"}},
+       .choices = {"any", "contiguous", "folded"},
+       .open = "any"},
       {.name = "layout",
        .unit = "",
        .help = "what a GPU lane decodes: a row; what it has of the operands of matrix units "
@@ -113,47 +118,16 @@ Wanted wanted_by(const Settings& settings) {
           .folded = cells != "contiguous" && !rotated,
           .layout = layout,
           .rotated = rotated,
+          .tile_cols = number_of(settings, "tile_cols"),
           .for_speed = settings.text("optimise") == "speed"};
 }
 
-namespace {
-
-// Rows of int8. A lane group of a device takes a tile at a time, and an H100 or H200 has 132 x 32 of them, so the time
-// is that of as many rounds as these need for all tiles. The beginning of a tile counts as 256 columns, which fits the
-// measurements. Tiles of 256 columns are for chain.cu, which takes no other and needs a multiprocessor for each row
-// group. (H100, K = 8, sigma 4: at d = 7168 512 columns run at 1.15x the speed of 256, at 9216 768 at 1.14x that of
-// 512, at 12288 1280 at 1.02x that of 768. 8192 and 16384 keep 512 and 2048. 1792, for 14336 and 20480, was not
-// measured.)
-int tile_cols_for_int8_rows(datasets::Shape shape) {
-  constexpr int64_t kMultiprocessors = 132, kAtOnce = kMultiprocessors * 32;
-  constexpr int kBeginning = 256, kStep = kMostSegmentCols;
-  const int64_t groups = row_groups(shape.rows);
-  int best = 0;
-  int64_t least = 0;
-  for (int tile_cols = groups > kMultiprocessors ? 2 * kStep : kStep; tile_cols <= kMostTileCols; tile_cols += kStep) {
-    const int64_t rounds = (groups * column_tiles(shape.cols, tile_cols) + kAtOnce - 1) / kAtOnce,
-                  time = rounds * (tile_cols + kBeginning);
-    if (best == 0 || time < least) best = tile_cols, least = time;
-  }
-  return best;
-}
-
-}  // namespace
-
-// Where the setting is 0, tiles of other matrices are so wide that some 3500 are left, 27 for each of 132
-// multiprocessors. Every lane of a tile ends in a half-empty word, so wide tiles are smaller. (H200, bf16, us for 14336
-// x 4096 and 4096 x 14336: 3584 tiles of 512 columns 30.2 and 29.1, 7168 of 256 36.1 and 32.3.) Tokens for a tile of
-// fragments have to fit the shared memory of a thread block: 16 tokens take 64 KiB for 1024 columns, beside rings of
-// 137 KiB.
-int tile_cols_for(const datasets::MatrixView& stored, const Settings& settings) {
+int tile_cols_for(const datasets::MatrixView& stored, const Settings& settings, const Model& model) {
   if (const int tile_cols = number_of(settings, "tile_cols"); tile_cols != 0) return tile_cols;
-  const Layout layout = layout_of(settings);
-  if (layout == Layout::rows && stored.type == datasets::ElementType::i8) return tile_cols_for_int8_rows(stored.shape);
-  int tile_cols = kMostTileCols;
-  while (tile_cols > kMostSegmentCols &&
-         row_groups(stored.shape.rows) * column_tiles(stored.shape.cols, tile_cols) < 3500)
-    tile_cols /= 2;
-  return layout == Layout::fragments ? std::min(tile_cols, kMostFragmentTileCols) : tile_cols;
+  if (layout_of(settings) == Layout::fragments)
+    return tile_cols_for_fragments(stored.shape, stored.type, model.symbol_cols, model.table_bits);
+  return tile_cols_for_rows(stored.shape,
+                            layout_of(settings) == Layout::strips ? datasets::ElementType::bf16 : stored.type);
 }
 
 std::string refuses(datasets::MatrixView matrix, const Settings& settings) {

@@ -15,7 +15,7 @@ std::vector<SettingInfo> setting_infos();
 
 Wanted wanted_by(const Settings& settings);
 // The columns of a tile of the matrix as it is stored.
-int tile_cols_for(const datasets::MatrixView& stored, const Settings& settings);
+int tile_cols_for(const datasets::MatrixView& stored, const Settings& settings, const Model& model);
 
 // Says why a matrix is not stored so; empty if it is.
 std::string refuses(datasets::MatrixView matrix, const Settings& settings);
