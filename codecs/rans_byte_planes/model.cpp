@@ -139,6 +139,7 @@ Frequencies best_fours(const std::array<uint64_t, 64>& counts, const Order& orde
   Frequencies best;
   for (int kept = std::min(used, any.kept + kKeptMore); kept >= std::max(2, any.kept - kKeptLess); --kept)
     for (int first = std::max(1, share - kNear); first < kept && first <= share + kNear; ++first) {
+      if (first > kStepsOfFour || kept - first > kOthers) continue;  // each symbol has a slot at least
       Order rest = order;
       std::rotate(rest.begin(), rest.begin() + first, rest.end());
       const std::array<int, 64> fours = normalise(counts, order, first, kStepsOfFour, kMaxFrequency / 4),

@@ -12,6 +12,7 @@
 
 #include "experiments/command/ad_hoc.h"
 #include "experiments/command/command.h"
+#include "experiments/output/own_stdout.h"
 #include "experiments/output/run_summary.h"
 #include "experiments/output/terminal_table.h"
 #include "experiments/plan/plan.h"
@@ -132,13 +133,13 @@ reports::Table table_of(const std::vector<TunedResult>& results) {
 }
 
 void print_results(const std::vector<TunedResult>& results) {
-  std::cout << fitted_text(table_of(results), terminal_columns(120));
+  OwnStdout::stream() << fitted_text(table_of(results), terminal_columns(120));
   double worst = 1, sum = 0;
   for (const TunedResult& one : results) {
     worst = std::max(worst, one.entry.model_off);
     sum += std::log(one.entry.model_off);
   }
-  std::cout << fmt::format(
+  OwnStdout::stream() << fmt::format(
       "The open settings took {:.3f} times as long as the found ones at worst, {:.3f} times as the geometric mean.\n",
       worst, std::exp(sum / static_cast<double>(results.size())));
 }
@@ -162,7 +163,7 @@ int tune(const TuneVerbOptions& options, const CommandLine& line) {
                            search.searches() == 1 ? "" : "es", search.most_cases());
   if (options.dry_run) {
     experiment.cases = search.first_cases();
-    return print_plan(experiment, codecs::all_codecs(), std::cout) > 0 ? kFine : kNothingRan;
+    return print_plan(experiment, codecs::all_codecs(), OwnStdout::stream()) > 0 ? kFine : kNothingRan;
   }
   std::vector<TunedEntry> known;
   if (std::filesystem::exists(options.output)) known = read_tuned(options.output, codecs::all_codecs());
