@@ -1,5 +1,7 @@
 // A pass is bound once and multiplies one input after the other; its guards know the current input.
+#include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "tests/kernels/places.h"
 #include "tests/test_matrices.h"
@@ -105,5 +107,32 @@ TEST_CASE("only the first layer of a chain, and no decoding pass, has an input")
     CHECK_THROWS_AS(chain->set_input(1, std::as_bytes(std::span(x))), std::invalid_argument);
     plan.op = backends::Op::decode;
     CHECK_THROWS_AS(backends::prepare(*device, plan)->set_input(0, std::as_bytes(std::span(x))), std::invalid_argument);
+  }
+}
+
+TEST_CASE("of many products a run brings a part to the host, which differs from round to round") {
+  constexpr int kTokens = 16;
+  const datasets::Matrix matrix = gaussian_matrix({20000, 7}, 4);
+  for (auto& device : devices(Place::cpu, 2)) {
+    const auto uploaded = device->upload(stored(matrix));
+    backends::PassPlan plan;
+    plan.reference_decode = copy_elements;
+    plan.op = backends::Op::matmul;
+    plan.layers = {uploaded.get()};
+    plan.batch = kTokens;
+    plan.tokens = {input<float>(7 * kTokens, 3)};
+    const auto pass = backends::prepare(*device, plan);
+    const std::vector<float> all = plain_product<float>(matrix, plan.tokens[0]);
+    std::set<std::vector<float>> parts;
+    for (int round = 0; round < 8; ++round) {
+      pass->mark_outputs(round);
+      pass->run();
+      const auto* floats = reinterpret_cast<const float*>(pass->result().data());
+      const std::vector<float> part(floats, floats + pass->result().size() / sizeof(float));
+      CHECK(part.size() * sizeof(float) == size_t{1} << 20);
+      CHECK(std::ranges::search(all, part).begin() != all.end());
+      parts.insert(part);
+    }
+    CHECK(parts.size() > 1);
   }
 }
