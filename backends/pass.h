@@ -90,8 +90,8 @@ class Pass {
   // For passes by several ranks: seconds of the exchange alone, or of everything else. The outputs are no results.
   virtual double run_share(Share) { return 0; }
   // The part of the last run's result that the host can read at no cost. matvec: the last layer's int8 vector. matmul:
-  // its floats; where these are more than a MiB and all on one device, a MiB of them, elsewhere for each mark_outputs().
-  // decode: the bytes of the last layer on backends that use the host's memory, else nothing.
+  // its floats; where these are more than a MiB and all on one device, a MiB of them, another one after each
+  // mark_outputs(). decode: the bytes of the last layer on backends that use the host's memory, else nothing.
   virtual std::span<const std::byte> result() const = 0;
   // Runs the first layers alone, 1 <= layers, as run() does but without a clock. Only if the pass has parts: a kernel
   // may take a chain as a whole.
