@@ -258,7 +258,57 @@ double typical_error_limit(const ProductRounding& rounding, int64_t terms) {
          rounding.narrowing + (large_terms ? kOfLargeTerms : 0);
 }
 
-ProductCheck check_product(std::span<const float> got, const ExactProduct& exact, const ProductRounding& rounding) {
+namespace {
+
+constexpr size_t kFewResults = size_t{1} << 17;  // which one thread compares in half a millisecond
+
+// What the results of a token, or of some, show.
+struct TokenCheck {
+  int64_t first = -1, wrong = 0;  // the first result outside its bound, and how many there are
+  double first_bound = 0, used = 0, errors = 0, expected = 0;
+  bool nothing = true, next_to_nothing = true;
+
+  void add(const TokenCheck& next) {
+    if (wrong == 0) first = next.first, first_bound = next.first_bound;
+    wrong += next.wrong;
+    used = std::max(used, next.used);
+    errors += next.errors;
+    expected += next.expected;
+    nothing = nothing && next.nothing;
+    next_to_nothing = next_to_nothing && next.next_to_nothing;
+  }
+};
+
+TokenCheck check_token(std::span<const float> got, const ExactProduct& exact, const ProductRounding& rounding,
+                       double relative, size_t token) {
+  const auto rows = static_cast<size_t>(exact.shape.rows);
+  TokenCheck check;
+  for (size_t row = 0; row < rows; ++row) {
+    const size_t i = token * rows + row;
+    const double scale = exact.scales.empty() ? 1 : exact.scales[row];
+    const double magnitude = exact.magnitudes[i], x_magnitude = exact.x_magnitudes[token];
+    const double small = small_bound(rounding, exact.terms, magnitude, x_magnitude, scale, exact.w_magnitudes[row]);
+    const double bound = relative * (magnitude + rounding.offset * scale * x_magnitude) + small;
+    const double sum = std::fabs(exact.sums[i]), error = std::fabs(double{got[i]} - exact.sums[i]);
+    check.errors += square(std::max(0.0, error - small));
+    check.expected += square(std::max(sum, exact.norms[i]));
+    check.nothing = check.nothing && got[i] == 0;
+    check.next_to_nothing = check.next_to_nothing && sum <= std::max(small, magnitude * kNextToNothing);
+    // One division a result would be most of the time, so most compare by a product.
+    if (error <= bound) {
+      if (error > check.used * bound) check.used = error / bound;
+    } else if (check.wrong++ == 0) {
+      check.first = static_cast<int64_t>(i);
+      check.first_bound = bound;
+    }
+  }
+  return check;
+}
+
+}  // namespace
+
+ProductCheck check_product(std::span<const float> got, const ExactProduct& exact, const ProductRounding& rounding,
+                           bool all_threads) {
   const int64_t rows = exact.shape.rows;
   ProductCheck check;
   if (rows == 0
@@ -272,31 +322,19 @@ ProductCheck check_product(std::span<const float> got, const ExactProduct& exact
     check.violation = "the kernel's bound says nothing for so many roundings";
     return check;
   }
-  int64_t first = -1, wrong = 0;
-  double first_bound = 0, errors = 0, expected = 0;
-  bool nothing = true, next_to_nothing = true;
   const double relative = relative_bound(rounding, exact.terms);  // two divisions a case, not a result
-  for (size_t begin = 0, token = 0; begin < got.size(); begin += static_cast<size_t>(rows), ++token)
-    for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
-      const size_t i = begin + row;
-      const double scale = exact.scales.empty() ? 1 : exact.scales[row];
-      const double magnitude = exact.magnitudes[i], x_magnitude = exact.x_magnitudes[token];
-      const double small = small_bound(rounding, exact.terms, magnitude, x_magnitude, scale, exact.w_magnitudes[row]);
-      const double bound = relative * (magnitude + rounding.offset * scale * x_magnitude) + small;
-      const double sum = std::fabs(exact.sums[i]), error = std::fabs(double{got[i]} - exact.sums[i]);
-      errors += square(std::max(0.0, error - small));
-      expected += square(std::max(sum, exact.norms[i]));
-      nothing = nothing && got[i] == 0;
-      next_to_nothing = next_to_nothing && sum <= std::max(small, magnitude * kNextToNothing);
-      // One division a result would be most of the time, so most compare by a product.
-      if (error <= bound) {
-        if (error > check.used * bound) check.used = error / bound;
-        continue;
-      }
-      if (wrong++ > 0) continue;
-      first = static_cast<int64_t>(i);
-      first_bound = bound;
-    }
+  std::vector<TokenCheck> tokens(rows == 0 ? 0 : got.size() / static_cast<size_t>(rows));
+  const auto check_one = [&](int64_t token) {
+    tokens[static_cast<size_t>(token)] = check_token(got, exact, rounding, relative, static_cast<size_t>(token));
+  };
+  if (all_threads && got.size() > kFewResults)
+    cpu::Team::for_each(std::ssize(tokens), check_one);
+  else
+    for (int64_t token = 0; token < std::ssize(tokens); ++token) check_one(token);
+  TokenCheck all;
+  for (const TokenCheck& token : tokens) all.add(token);
+  const auto [first, wrong, first_bound, used, errors, expected, nothing, next_to_nothing] = all;
+  check.used = used;
   if (wrong > 0)
     check.violation = "row " + std::to_string(first % rows) + ", token " + std::to_string(first / rows) + " is " +
                       text_of(got[static_cast<size_t>(first)]) + " instead of " +

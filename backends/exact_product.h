@@ -70,8 +70,10 @@ struct ProductCheck {
   double typical = 0;     // root mean square of the errors, relative to that of the sums or, where larger, norms
 };
 // `got`: [tokens, rows] for at most exact.batch tokens, the first ones.
-// Results that are all zero keep no bound, however wide, unless all sums are next to nothing.
-ProductCheck check_product(std::span<const float> got, const ExactProduct& exact, const ProductRounding& rounding);
+// Results that are all zero keep no bound, however wide, unless all sums are next to nothing. `all_threads`: those of
+// the process compare; without, only the thread that calls.
+ProductCheck check_product(std::span<const float> got, const ExactProduct& exact, const ProductRounding& rounding,
+                           bool all_threads = false);
 
 // The largest ProductCheck::typical of products with random tokens. Roundings to nearest go either way, so n of them
 // add up to about sqrt(n / 2) u of the norm; eight times that is far beyond any honest kernel and far below a token or

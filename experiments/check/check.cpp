@@ -30,10 +30,10 @@ std::string compare_product(backends::Pass& pass, const ReferenceChain& chain, s
 
 // One layer of a float product. `what` names it.
 void compare_floats(backends::Pass& pass, const backends::ExactProduct& expected, size_t layer, std::string_view what,
-                    OutputCheck& check) {
+                    OutputCheck& check, bool all_threads = true) {
   const int index = static_cast<int>(layer);
   const backends::ProductRounding rounding = pass.rounding(index);
-  const backends::ProductCheck product = backends::check_product(pass.products(index), expected, rounding);
+  const backends::ProductCheck product = backends::check_product(pass.products(index), expected, rounding, all_threads);
   const double limit = backends::typical_error_limit(rounding, expected.terms);
   if (!product.violation.empty())
     check.outputs = fmt::format("layer {}{}: {}", layer, what, product.violation);
@@ -46,14 +46,15 @@ void compare_floats(backends::Pass& pass, const backends::ExactProduct& expected
   if (check.widening.empty()) check.widening = backends::widening_of(rounding);
 }
 
-void compare_layer(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layer,
-                   OutputCheck& check) {
+void compare_layer(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layer, OutputCheck& check,
+                   bool all_threads = true) {
   if (op == backends::Op::decode)
     check.outputs = compare_decoded(pass, (*reference.matrices)[reference.matrix_of(layer)], layer);
   else if (op == backends::Op::matvec)
     check.outputs = compare_product(pass, *reference.chain, layer);
   else
-    compare_floats(pass, reference.floats->products().layers[reference.matrix_of(layer)], layer, "", check);
+    compare_floats(pass, reference.floats->products().layers[reference.matrix_of(layer)], layer, "", check,
+                   all_threads);
 }
 
 template <typename T>
@@ -163,9 +164,10 @@ OutputCheck check_extremes(const PreparePass& prepare, backends::Device& device,
   return check;
 }
 
-OutputCheck check_layer(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layer) {
+OutputCheck check_layer(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layer,
+                        bool all_threads) {
   OutputCheck check;
-  compare_layer(pass, op, reference, layer, check);
+  compare_layer(pass, op, reference, layer, check, all_threads);
   return check;
 }
 

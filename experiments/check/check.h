@@ -92,8 +92,10 @@ OutputCheck check_subnormal_tokens(const PreparePass& prepare, backends::Device&
 OutputCheck check_extremes(const PreparePass& prepare, backends::Device& device, backends::PassPlan plan,
                            const Reference& reference);
 
-// One layer's results, as they lie there. For decoding they are those of the layer that ran last.
-OutputCheck check_layer(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layer);
+// One layer's results, as they lie there. For decoding they are those of the layer that ran last. `all_threads`: may
+// compare; not between passes that the host's cores are timed in.
+OutputCheck check_layer(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layer,
+                        bool all_threads);
 
 // Tier 2b. `layers`: how many layers ran. For decoding it compares the last of them, the only one whose result is left.
 OutputCheck check_last_pass(backends::Pass& pass, backends::Op op, const Reference& reference, size_t layers);
