@@ -28,11 +28,13 @@ class Taker {
   // The devices of cases, of which the file knows none.
   std::set<std::string> strangers() const {
     std::set<std::string> names;
-    for (const auto& [place, device] : models_)
-      if (!device.empty() && std::ranges::none_of(entries_, [&](const TunedEntry& entry) {
-            return entry.key.backend == std::get<0>(place) && entry.key.device == device;
-          }))
-        names.insert(device);
+    for (const auto& model : models_) {
+      const std::string &backend = std::get<0>(model.first), &device = model.second;
+      const auto is_known = [&](const TunedEntry& entry) {
+        return entry.key.backend == backend && entry.key.device == device;
+      };
+      if (!device.empty() && std::ranges::none_of(entries_, is_known)) names.insert(device);
+    }
     return names;
   }
 
