@@ -98,7 +98,7 @@ std::string laid_out(const Json& json, size_t indent, size_t before) {
   std::string spaced;
   bool quoted = false;
   for (size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '"' && line[i - 1] != '\\') quoted = !quoted;
+    if (line[i] == '"' && (i == 0 || line[i - 1] != '\\')) quoted = !quoted;
     spaced += line[i];
     if (!quoted && (line[i] == ',' || line[i] == ':')) spaced += ' ';
   }
