@@ -113,7 +113,7 @@ int tile_cols_for_rows(datasets::Shape stored, datasets::ElementType type) {
 }
 
 // Rates are fitted to 60 forms of five shapes of bf16 from 4096 x 4096 to 18944 x 3584, T = 12. Estimates are within 6
-// % on average, and the chosen form within 4 % of the best of its shape (notes/choice.md).
+// % on average, and the chosen form within 5 % of the best of its shape (notes/choice.md).
 double fragments_cost(datasets::Shape stored, int symbol_cols, int table_bits, double bits, int tile_cols) {
   constexpr double kBitsAMicrosecond = 8 * 4.4e6;
   constexpr Rates kRates[2][3] = {{{8, 0.84, 2.4}, {9.7, 1.04, 3}, {10.2, 1.31, 3.7}},     // symbols of four

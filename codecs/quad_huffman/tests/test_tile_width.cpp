@@ -1,4 +1,4 @@
-// Widths of tiles that open settings choose: those that were the fastest on an H200, or within 4 % of them.
+// Widths of tiles that open settings choose: those that were the fastest on an H200, or within 5 % of them.
 #include <catch2/catch_test_macros.hpp>
 
 #include "codecs/quad_huffman/encode/tile_width.h"
