@@ -260,7 +260,7 @@ double typical_error_limit(const ProductRounding& rounding, int64_t terms) {
 
 namespace {
 
-constexpr size_t kFewResults = size_t{1} << 17;  // which one thread compares in half a millisecond
+constexpr size_t kFewResults = size_t{1} << 17;  // too few for several threads
 
 // What the results of a token, or of some, show.
 struct TokenCheck {
@@ -294,7 +294,7 @@ TokenCheck check_token(std::span<const float> got, const ExactProduct& exact, co
     check.expected += square(std::max(sum, exact.norms[i]));
     check.nothing = check.nothing && got[i] == 0;
     check.next_to_nothing = check.next_to_nothing && sum <= std::max(small, magnitude * kNextToNothing);
-    // One division a result would be most of the time, so most compare by a product.
+    // A product spares most results the division.
     if (error <= bound) {
       if (error > check.used * bound) check.used = error / bound;
     } else if (check.wrong++ == 0) {

@@ -236,7 +236,7 @@ class StepPass final : public Pass {
   }
 
  private:
-  // (To bring 64 tokens of 151936 rows to the host, 39 MB, takes a hundred times as long as the product.)
+  // 64 tokens of 151936 rows are 39 MB, and their way to the host would be longer than the product.
   static constexpr int64_t kMostFetched = int64_t{1} << 20;
   bool fetches_part() const { return plan_.op == Op::matmul && plan_.ranks == nullptr; }
   const LayerMemory& at(int layer) const { return memory_[static_cast<size_t>(layer)]; }

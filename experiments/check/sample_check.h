@@ -107,8 +107,7 @@ class SampleCheck final : public SampleObserver {
   // Together walks take no more than this part of the time of the case's samples, except for the first one: where a
   // device has no room for expected copies, they are slow.
   static constexpr double kShareOfWalks = 0.25;
-  // The same for comparing products of a device. 64 tokens of two layers of 18944 rows took 25 ms a comparison, thirty
-  // of them a sample of 10 ms.
+  // The same for comparing products of a device, which with many tokens and rows takes longer than many passes.
   static constexpr double kShareOfCompares = 0.4;
   using Clock = std::chrono::steady_clock;
   Clock::time_point sample_begun_;

@@ -234,7 +234,7 @@ bool for_fast_fragments(Form type, const Wanted& wanted) {
 }
 
 // Fragments of floats whose aim is speed take a table of 2^12 entries: 2^11 were nowhere more than 4 % faster and up to
-// 31 % slower (bf16, 4096 x 4096 to 4096 x 14336), and store 0.04 bits more. Symbols of four exponents of f8 take a
+// 29 % slower (bf16, 4096 x 4096 to 4096 x 14336), and store 0.04 bits more. Symbols of four exponents of f8 take a
 // fifth more time, and have no product with 64 tokens.
 constexpr int kFragmentTableBits = 12;
 
