@@ -39,8 +39,8 @@ class ThreadRanks final : public backends::Ranks {
       if (static_cast<int>(other) != rank_)
         std::memcpy(data + offsets[other], meeting_.vectors[other] + offsets[other],
                     static_cast<size_t>(offsets[other + 1] - offsets[other]));
-    if (fault_ == Fault::byte_astray) data[offsets.back() - 1] ^= std::byte{1};
     meeting_.all_here.arrive_and_wait();
+    if (fault_ == Fault::byte_astray) data[offsets.back() - 1] ^= std::byte{1};
   }
   void reduce(void*, float* data, int64_t count) override {
     ++meeting_.reductions;

@@ -16,7 +16,8 @@ inline int64_t share_scratch_bytes(int shares, int64_t rows) {
   return shares > 1 ? int64_t{shares} * kMaxBatch * rows * static_cast<int64_t>(sizeof(float)) : 0;
 }
 
-inline constexpr int kAddThreads = 256, kAddBlocks = 2048 / kAddThreads;  // per multiprocessor
+// Few enough for the registers that a block of 28 lane groups of a product leaves.
+inline constexpr int kAddThreads = 128, kAddBlocks = 2048 / kAddThreads;  // per multiprocessor
 
 // y[i] = sums[i] + sums[count + i] + ... for i < count, four at a time. The sums of four shares are loaded before they
 // are added.

@@ -9,7 +9,7 @@ namespace ecmv::codecs::quad_huffman {
 namespace {
 
 constexpr int kMultiprocessors = 132;
-constexpr int64_t kSharedBytes = 227 * 1024, kRing = 4384;  // of a lane group
+constexpr int64_t kSharedBytes = 226 * 1024, kRing = 4384;  // for a block, of a lane group
 constexpr int kMostFragmentTileCols = 1408;                 // 16 tokens of wider ones leave little room for rings
 
 int64_t whole(int64_t count, int64_t of) { return (count + of - 1) / of; }

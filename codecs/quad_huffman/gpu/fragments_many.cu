@@ -302,7 +302,8 @@ FragmentsPlan plan_tokens(const backends::Policy& named, const backends::Compres
   // a tile of 16 lane groups 40.6 us, one of 24 53.2.)
   constexpr int kOwnTime = 10;
   const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, tile_cols_of(code));
-  const int64_t slice = token_tiles == 2 ? kSliceBytes<2> : kSliceBytes<8>, slices = 2 * slice + kAlignment;
+  const int64_t shared_bytes = shared_bytes_beside_adding(device),
+                slice = token_tiles == 2 ? kSliceBytes<2> : kSliceBytes<8>, slices = 2 * slice + kAlignment;
   FragmentsPlan best{.kernel = kernel_of(code, token_tiles)};
   int64_t least = 0;
   for (int lane_groups = std::min(policy.lane_groups, most_groups(code.symbol_cols)); lane_groups >= gpu::kWarpgroup;
@@ -316,7 +317,7 @@ FragmentsPlan plan_tokens(const backends::Policy& named, const backends::Compres
     const int64_t before_tokens = rings + lists;
     FragmentsPlan planned{.kernel = best.kernel};
     BlockPlan& plan = planned.plan;
-    if (!place_table(plan, code, policy.copies, device.shared_bytes - before_tokens - slices)) continue;
+    if (!place_table(plan, code, policy.copies, shared_bytes - before_tokens - slices)) continue;
     if (best.blocks != 0 && time >= least) continue;
     least = time;
     plan.lane_groups = lane_groups;
