@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <shared_mutex>
 #include <string>
 #include <vector>
@@ -16,29 +14,15 @@
 #include "backends/exact_product.h"
 #include "backends/pass.h"
 #include "codecs/did_you_mean.h"
-#include "codecs/loaded/library.h"
-#include "codecs/registry.h"
 #include "experiments/library/encoding.h"
-#include "experiments/library/failure.h"
+#include "experiments/library/handles.h"
 #include "experiments/library/kernel_choice.h"
 #include "experiments/library/tuned_settings.h"
 
 namespace backends = ecmv::backends;
 namespace codecs = ecmv::codecs;
 namespace datasets = ecmv::datasets;
-using ecmv::library::Failure;
-
-struct ecmv_compressed_matrix {
-  const codecs::CodecEntry* entry = nullptr;
-  backends::CompressedMatrix matrix;
-  mutable std::mutex mutex;
-  // By memory, as long as a pass uses it.
-  mutable std::map<std::string, std::weak_ptr<backends::UploadedMatrix>, std::less<>> uploads;
-};
-
-struct ecmv_context {
-  std::vector<std::shared_ptr<backends::Device>> devices;  // one, or several with the same memory
-};
+using namespace ecmv::library;
 
 struct ecmv_pass {
   backends::Op op = backends::Op::decode;
@@ -58,8 +42,6 @@ struct ecmv_pass {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-// Bounds of rows and columns and of elements, so that sizes in bits fit an int64_t.
-constexpr int64_t kMaxSide = int64_t{1} << 31, kMaxElements = int64_t{1} << 50;
 // The size of the first ecmv_sizes, which every caller has at least.
 constexpr size_t kFirstSizesBytes = 64;
 static_assert(sizeof(ecmv_sizes) >= kFirstSizesBytes);
@@ -71,47 +53,6 @@ constexpr int64_t kMaxMatvecCols = 131072 - 1;
 // Static, since a lack of memory needs a sentence, too.
 thread_local char last_error[1024] = "";
 
-ecmv_status fail(ecmv_status status, const char* sentence) noexcept {
-  size_t length = std::strlen(sentence);
-  if (length >= sizeof(last_error))  // cut between two characters
-    for (length = sizeof(last_error) - 1; length > 0 && (sentence[length] & 0xC0) == 0x80;) --length;
-  std::memcpy(last_error, sentence, length);
-  last_error[length] = 0;
-  return status;
-}
-
-template <typename F>
-ecmv_status guarded(F f) noexcept {
-  try {
-    f();
-    return ECMV_OK;
-  } catch (const Failure& e) {
-    return fail(e.status, e.what());
-  } catch (const std::bad_alloc&) {
-    return fail(ECMV_OUT_OF_MEMORY, "There is not enough memory.");
-  } catch (const std::length_error&) {  // a vector beyond its largest size
-    return fail(ECMV_OUT_OF_MEMORY, "There is not enough memory.");
-  } catch (const backends::OutOfMemory& e) {
-    return fail(ECMV_OUT_OF_MEMORY, e.what());
-  } catch (const codecs::LibraryError& e) {
-    return fail(ECMV_UNAVAILABLE, e.what());
-  } catch (const std::exception& e) {
-    return fail(ECMV_FAILED, e.what());
-  } catch (...) {
-    return fail(ECMV_FAILED, "Something was thrown that is no exception of the standard library.");
-  }
-}
-
-void need(const void* pointer, const char* what) {
-  if (pointer == nullptr) throw Failure(ECMV_INVALID_ARGUMENT, std::string("The argument '") + what + "' is NULL.");
-}
-
-template <typename T>
-T& given(T* pointer, const char* what) {
-  need(pointer, what);
-  return *pointer;
-}
-
 // --- what all threads share ------------------------------------------------------------------------------
 
 // Loading appends to the registry while nobody may read it. Entries never move or change.
@@ -119,21 +60,6 @@ std::shared_mutex registry_mutex;
 
 // GPU backends share handles and memory of the device.
 std::mutex gpu_mutex;
-
-bool is_gpu(const backends::Device& device) { return device.memory() != "host"; }
-
-// Locks the GPUs if one of the devices is a GPU.
-std::unique_lock<std::mutex> lock_gpu(const std::vector<std::shared_ptr<backends::Device>>& devices) {
-  return !devices.empty() && is_gpu(*devices.front()) ? std::unique_lock(gpu_mutex) : std::unique_lock<std::mutex>();
-}
-
-const codecs::CodecEntry& codec_entry(const std::string& id) {
-  const std::shared_lock lock(registry_mutex);
-  if (const codecs::CodecEntry* entry = codecs::find_codec(id); entry != nullptr) return *entry;
-  std::vector<std::string_view> known;
-  for (const codecs::CodecEntry& entry : codecs::all_codecs()) known.push_back(entry.id);
-  throw Failure(ECMV_INVALID_ARGUMENT, "There is no codec '" + id + "'." + codecs::did_you_mean(id, known));
-}
 
 // Texts of codecs that end with a zero and stay valid.
 struct CodecText {
@@ -150,24 +76,12 @@ const CodecText* codec_text(size_t number) {
 
 // --- arguments -------------------------------------------------------------------------------------------
 
-datasets::ElementType element_type(const std::string& name) {
-  std::string known;
-  for (int i = 0; i <= static_cast<int>(datasets::ElementType::f8_e4m3); ++i) {
-    const auto type = static_cast<datasets::ElementType>(i);
-    if (datasets::element_type_name(type) == name) return type;
-    known += (i == 0 ? "" : ", ") + std::string(datasets::element_type_name(type));
-  }
-  throw Failure(ECMV_INVALID_ARGUMENT, "There is no element type '" + name + "'; there are: " + known + ".");
-}
-
 datasets::MatrixView array_view(const std::string& type_name, int64_t rows, int64_t cols, const void* elements) {
   datasets::MatrixView view;
   view.type = element_type(type_name);
   view.shape = {rows, cols};
   const int64_t element_bytes = datasets::element_bytes(view.type);
-  if (rows < 0 || cols < 0 || rows > kMaxSide || cols > kMaxSide || rows * cols > kMaxElements)
-    throw Failure(ECMV_INVALID_ARGUMENT,
-                  "There is no matrix of " + std::to_string(rows) + " rows and " + std::to_string(cols) + " columns.");
+  expect_shape(rows, cols);
   const int64_t bytes = view.shape.elements() * element_bytes;
   if (bytes == 0) return view;
   need(elements, "elements");
@@ -215,14 +129,6 @@ std::vector<std::shared_ptr<backends::Device>> open_devices(const std::string& i
   }
   devices.push_back(open_device(*backends::find_backend("scalar"), request));
   return devices;
-}
-
-std::shared_ptr<backends::UploadedMatrix> upload(const ecmv_compressed_matrix& matrix, backends::Device& device) {
-  const std::scoped_lock lock(matrix.mutex);
-  std::weak_ptr<backends::UploadedMatrix>& slot = matrix.uploads[std::string(device.memory())];
-  std::shared_ptr<backends::UploadedMatrix> uploaded = slot.lock();
-  if (uploaded == nullptr) slot = uploaded = device.upload(matrix.matrix);
-  return uploaded;
 }
 
 backends::PassPlan empty_plan(backends::Op op, const backends::CompressedMatrix& matrix, int batch) {
@@ -304,6 +210,59 @@ std::span<const std::byte> checked(const T* x, int64_t count, const void* y, int
 }
 
 }  // namespace
+
+namespace ecmv::library {
+
+ecmv_status fail(ecmv_status status, const char* sentence) noexcept {
+  size_t length = std::strlen(sentence);
+  if (length >= sizeof(last_error))  // cut between two characters
+    for (length = sizeof(last_error) - 1; length > 0 && (sentence[length] & 0xC0) == 0x80;) --length;
+  std::memcpy(last_error, sentence, length);
+  last_error[length] = 0;
+  return status;
+}
+
+void need(const void* pointer, const char* what) {
+  if (pointer == nullptr) throw Failure(ECMV_INVALID_ARGUMENT, std::string("The argument '") + what + "' is NULL.");
+}
+
+std::unique_lock<std::mutex> lock_gpu(const Devices& devices) {
+  return !devices.empty() && is_gpu(*devices.front()) ? std::unique_lock(gpu_mutex) : std::unique_lock<std::mutex>();
+}
+
+const codecs::CodecEntry& codec_entry(const std::string& id) {
+  const std::shared_lock lock(registry_mutex);
+  if (const codecs::CodecEntry* entry = codecs::find_codec(id); entry != nullptr) return *entry;
+  std::vector<std::string_view> known;
+  for (const codecs::CodecEntry& entry : codecs::all_codecs()) known.push_back(entry.id);
+  throw Failure(ECMV_INVALID_ARGUMENT, "There is no codec '" + id + "'." + codecs::did_you_mean(id, known));
+}
+
+datasets::ElementType element_type(const std::string& name) {
+  std::string known;
+  for (int i = 0; i <= static_cast<int>(datasets::ElementType::f8_e4m3); ++i) {
+    const auto type = static_cast<datasets::ElementType>(i);
+    if (datasets::element_type_name(type) == name) return type;
+    known += (i == 0 ? "" : ", ") + std::string(datasets::element_type_name(type));
+  }
+  throw Failure(ECMV_INVALID_ARGUMENT, "There is no element type '" + name + "'; there are: " + known + ".");
+}
+
+void expect_shape(int64_t rows, int64_t cols) {
+  if (rows < 0 || cols < 0 || rows > kMaxSide || cols > kMaxSide || rows * cols > kMaxElements)
+    throw Failure(ECMV_INVALID_ARGUMENT,
+                  "There is no matrix of " + std::to_string(rows) + " rows and " + std::to_string(cols) + " columns.");
+}
+
+std::shared_ptr<backends::UploadedMatrix> upload(const ecmv_compressed_matrix& matrix, backends::Device& device) {
+  const std::scoped_lock lock(matrix.mutex);
+  std::weak_ptr<backends::UploadedMatrix>& slot = matrix.uploads[std::string(device.memory())];
+  std::shared_ptr<backends::UploadedMatrix> uploaded = slot.lock();
+  if (uploaded == nullptr) slot = uploaded = device.upload(matrix.matrix);
+  return uploaded;
+}
+
+}  // namespace ecmv::library
 
 std::mutex& ecmv_pass::turn() { return is_gpu(*devices.front()) ? gpu_mutex : mutex; }
 

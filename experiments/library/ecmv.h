@@ -41,7 +41,8 @@ typedef enum ecmv_status {
   ECMV_UNAVAILABLE = 3,      /* this machine cannot use the backend, the device or the codec library */
   ECMV_OUT_OF_MEMORY = 4,
   ECMV_INCORRECT = 5, /* the encoded matrix does not decode to its elements: a defect of the codec */
-  ECMV_FAILED = 6     /* anything else: a device that was lost, a defect */
+  ECMV_FAILED = 6,    /* anything else: a device that was lost, a defect */
+  ECMV_MALFORMED = 7  /* sections or a file that are truncated, changed, or none that the codec stores */
 } ecmv_status;
 
 /* A sentence in UTF-8 about the last failed call of this thread, "" if there was none. It stays until the next
@@ -88,6 +89,59 @@ ECMV_API ecmv_status ecmv_sizes_of(const ecmv_compressed_matrix* matrix, ecmv_si
 /* Decodes the elements, [rows, cols], by the codec's reference decoder: plain loops on one thread. out_bytes is the
  * size of all of them. A pass decodes faster. */
 ECMV_API ecmv_status ecmv_decode(const ecmv_compressed_matrix* matrix, void* out, size_t out_bytes);
+
+/* --- sections, and files of matrices -------------------------------------------------------------- */
+
+/* A stored part of a compressed matrix. All of its bytes belong to a stream, and kernels read no others. */
+typedef struct ecmv_stored_section {
+  size_t struct_bytes; /* sizeof(ecmv_stored_section), set by the caller */
+  const char* name;    /* of the codec: "header", "codes" */
+  const char* role;    /* "payload", "table", "index" or "scale" */
+  const void* place;   /* [bytes], host memory */
+  size_t bytes;
+  size_t padding;   /* how many of these bytes carry nothing */
+  size_t alignment; /* of the first byte on every device, in bytes; a power of two, at most 4096 */
+} ecmv_stored_section;
+
+/* How many sections the matrix has; 0 for NULL. */
+ECMV_API size_t ecmv_section_count(const ecmv_compressed_matrix* matrix);
+/* Section `number`, from 0. Its texts and its bytes live as long as the matrix. */
+ECMV_API ecmv_status ecmv_section_of(const ecmv_compressed_matrix* matrix, size_t number, ecmv_stored_section* section);
+
+/* What else makes a matrix out of its sections. */
+typedef struct ecmv_description {
+  size_t struct_bytes;      /* sizeof(ecmv_description), set by the caller */
+  const char* codec;        /* "quad_huffman" */
+  const char* settings;     /* "name=value,name=value"; where the caller sets it, others keep their defaults */
+  const char* element_type; /* "bf16" */
+  int64_t rows, cols;       /* of the matrix, [rows, cols] */
+  uint32_t format_version;  /* of the codec */
+} ecmv_description;
+/* The texts live as long as the matrix. */
+ECMV_API ecmv_status ecmv_describe(const ecmv_compressed_matrix* matrix, ecmv_description* description);
+
+/* Makes a matrix of sections [count], which are copied, in the order in which the codec made them. The codec's
+ * reference decoder must take them, which is all that kernels rely on; it costs as much as ecmv_decode. ECMV_MALFORMED
+ * if it does not, or if the format has another version than this library's. */
+ECMV_API ecmv_status ecmv_from_sections(const ecmv_description* description, const ecmv_stored_section* sections,
+                                        size_t count, ecmv_compressed_matrix** matrix);
+
+/* Writes matrices [count] with their names to one file in the safetensors format: the section s of the matrix m is the
+ * tensor "m.s" of bytes, and the metadata "ecmv.matrices" describe all of them. `path` is replaced once all is written.
+ */
+ECMV_API ecmv_status ecmv_save(const char* path, const char* const* names,
+                               const ecmv_compressed_matrix* const* matrices, size_t count);
+
+/* A file of ecmv_save, open. Other tensors in it do not matter. Whoever writes to the file must wait until it is
+ * closed. */
+typedef struct ecmv_file ecmv_file;
+ECMV_API ecmv_status ecmv_open_file(const char* path, ecmv_file** file);
+/* The name of matrix `number`, from 0, as long as the file is open; NULL past the last one. */
+ECMV_API const char* ecmv_file_name(const ecmv_file* file, size_t number);
+/* Makes the matrix of that name. Its bytes must be those that were written, and the codec must take them, as for
+ * ecmv_from_sections. Several threads may load matrices at once. The matrix outlives the file. */
+ECMV_API ecmv_status ecmv_load(const ecmv_file* file, const char* name, ecmv_compressed_matrix** matrix);
+ECMV_API void ecmv_close_file(ecmv_file* file);
 
 /* --- products ------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,154 @@
+// The boundary of the library for sections and files: arguments and handles. matrix_parts.h and matrix_file.h do the
+// work.
+#include <algorithm>
+#include <cstring>
+
+#include "experiments/library/handles.h"
+#include "experiments/library/matrix_file.h"
+#include "experiments/library/matrix_parts.h"
+
+namespace backends = ecmv::backends;
+using namespace ecmv::library;
+
+struct ecmv_file {
+  explicit ecmv_file(const std::string& path) : file(path) {}
+  MatrixFile file;
+};
+
+namespace {
+
+// Texts and sizes of the first version of these structs.
+constexpr size_t kFirstSectionBytes = 56, kFirstDescriptionBytes = 56;
+static_assert(sizeof(ecmv_stored_section) >= kFirstSectionBytes && sizeof(ecmv_description) >= kFirstDescriptionBytes);
+
+void expect_struct(size_t bytes, size_t least, const char* what) {
+  if (bytes < least)
+    throw Failure(ECMV_INVALID_ARGUMENT, std::string("The field struct_bytes of the ") + what + " is " +
+                                             std::to_string(bytes) + ", not its size.");
+}
+
+// Fills in the fields that the caller knows, and zeros where the library knows nothing.
+template <typename Struct>
+void hand_out(const Struct& all, Struct* to) {
+  const size_t bytes = to->struct_bytes;
+  std::memset(to, 0, bytes);
+  std::memcpy(to, &all, std::min(bytes, sizeof(all)));
+  to->struct_bytes = bytes;
+}
+
+void make_texts(const ecmv_compressed_matrix& matrix) {
+  std::call_once(matrix.texts_made, [&] {
+    matrix.settings_text = matrix.matrix.settings.to_string();
+    for (const backends::Section& section : matrix.matrix.sections) matrix.section_names.emplace_back(section.name);
+  });
+}
+
+const char* role_text(backends::Role role) {
+  constexpr const char* kTexts[] = {"payload", "table", "index", "scale"};
+  return kTexts[static_cast<size_t>(role)];
+}
+
+MatrixParts parts_of(const ecmv_description& description, const ecmv_stored_section* sections, size_t count) {
+  expect_struct(description.struct_bytes, kFirstDescriptionBytes, "description");
+  MatrixParts parts{.codec = &given(description.codec, "description->codec"),
+                    .settings = description.settings == nullptr ? "" : description.settings,
+                    .element_type = &given(description.element_type, "description->element_type"),
+                    .format_version = description.format_version,
+                    .shape = {description.rows, description.cols},
+                    .sections = {}};
+  if (count > 0) need(sections, "sections");
+  const char* next = reinterpret_cast<const char*>(sections);
+  for (size_t i = 0; i < count; ++i) {
+    const auto& section = *reinterpret_cast<const ecmv_stored_section*>(next);
+    expect_struct(section.struct_bytes, kFirstSectionBytes, "section");
+    if (section.struct_bytes != sections->struct_bytes)
+      throw Failure(ECMV_INVALID_ARGUMENT, "All sections have the same struct_bytes.");
+    if (section.bytes > 0) need(section.place, "sections[].place");
+    parts.sections.push_back({.name = &given(section.name, "sections[].name"),
+                              .role = &given(section.role, "sections[].role"),
+                              .align_bytes = static_cast<int64_t>(section.alignment),
+                              .padding_bytes = static_cast<int64_t>(section.padding),
+                              .bytes = {static_cast<const std::byte*>(section.place), section.bytes}});
+    next += section.struct_bytes;
+  }
+  return parts;
+}
+
+}  // namespace
+
+extern "C" {
+
+size_t ecmv_section_count(const ecmv_compressed_matrix* matrix) {
+  return matrix == nullptr ? 0 : matrix->matrix.sections.size();
+}
+
+ecmv_status ecmv_section_of(const ecmv_compressed_matrix* matrix, size_t number, ecmv_stored_section* section) {
+  return guarded([&] {
+    const auto& sections = given(matrix, "matrix").matrix.sections;
+    expect_struct(given(section, "section").struct_bytes, kFirstSectionBytes, "section");
+    if (number >= sections.size())
+      throw Failure(ECMV_INVALID_ARGUMENT, "There is no section " + std::to_string(number) + "; the matrix has " +
+                                               std::to_string(sections.size()) + ".");
+    make_texts(*matrix);
+    const backends::Section& one = sections[number];
+    hand_out({sizeof(ecmv_stored_section), matrix->section_names[number].c_str(), role_text(one.role), one.bytes.data(),
+              one.bytes.size(), static_cast<size_t>(one.padding_bytes), one.align_bytes},
+             section);
+  });
+}
+
+ecmv_status ecmv_describe(const ecmv_compressed_matrix* matrix, ecmv_description* description) {
+  return guarded([&] {
+    const backends::CompressedMatrix& one = given(matrix, "matrix").matrix;
+    expect_struct(given(description, "description").struct_bytes, kFirstDescriptionBytes, "description");
+    make_texts(*matrix);
+    hand_out({sizeof(ecmv_description), one.codec.c_str(), matrix->settings_text.c_str(),
+              ecmv::datasets::element_type_name(one.type).data(), one.shape.rows, one.shape.cols, one.format_version},
+             description);
+  });
+}
+
+ecmv_status ecmv_from_sections(const ecmv_description* description, const ecmv_stored_section* sections, size_t count,
+                               ecmv_compressed_matrix** matrix) {
+  if (matrix != nullptr) *matrix = nullptr;
+  return guarded([&] {
+    need(matrix, "matrix");
+    *matrix = join(parts_of(given(description, "description"), sections, count)).release();
+  });
+}
+
+ecmv_status ecmv_save(const char* path, const char* const* names, const ecmv_compressed_matrix* const* matrices,
+                      size_t count) {
+  return guarded([&] {
+    need(path, "path");
+    if (count > 0) need(names, "names"), need(matrices, "matrices");
+    std::vector<NamedMatrix> all;
+    for (size_t i = 0; i < count; ++i)
+      all.push_back({&given(names[i], "names[]"), &given(matrices[i], "matrices[]").matrix});
+    save_matrices(path, all);
+  });
+}
+
+ecmv_status ecmv_open_file(const char* path, ecmv_file** file) {
+  if (file != nullptr) *file = nullptr;
+  return guarded([&] {
+    need(file, "file");
+    *file = new ecmv_file(&given(path, "path"));
+  });
+}
+
+const char* ecmv_file_name(const ecmv_file* file, size_t number) {
+  return file == nullptr ? nullptr : file->file.name(number);
+}
+
+ecmv_status ecmv_load(const ecmv_file* file, const char* name, ecmv_compressed_matrix** matrix) {
+  if (matrix != nullptr) *matrix = nullptr;
+  return guarded([&] {
+    need(matrix, "matrix");
+    *matrix = given(file, "file").file.load(&given(name, "name")).release();
+  });
+}
+
+void ecmv_close_file(ecmv_file* file) { delete file; }
+
+}  // extern "C"
