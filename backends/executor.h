@@ -53,6 +53,32 @@ struct ScaleRows {
   bool one_for_all = false;
 };
 
+// Brings tokens that a caller owns to where a kernel reads them, as its type of activations: bf16 becomes float32,
+// never the reverse. Elements past `cols` stay as they are.
+struct LoadTokens {
+  const std::byte* from = nullptr;  // [tokens, cols], aligned to its type
+  Activations from_type = Activations::f32;
+  int64_t from_stride = 0;  // in elements, as all strides here
+  std::byte* to = nullptr;
+  Activations to_type = Activations::f32;
+  int64_t to_stride = 0;
+  int64_t cols = 0;
+  int tokens = 0;
+};
+
+// Brings products to memory that a caller owns: to[token, row] = y[token, row] + bias[row], added in float32 and then
+// rounded to the nearest number of the type. It comes right after its Enqueue, like Requantise.
+struct StoreProducts {
+  const BoundKernel* kernel = nullptr;
+  int64_t rows = 0;
+  int tokens = 0;
+  const float* y = nullptr;         // [tokens, rows]
+  const std::byte* bias = nullptr;  // [rows] of the type; null: none
+  Activations type = Activations::f32;
+  std::byte* to = nullptr;
+  int64_t to_stride = 0;
+};
+
 // Copies results to the host once all steps before it are done.
 struct Download {
   const std::byte* from = nullptr;
@@ -94,7 +120,8 @@ struct Meet {
   Ranks* ranks = nullptr;
 };
 
-using Step = std::variant<Enqueue, Requantise, ScaleRows, Download, Fill, Gather, Reduce, Meet>;
+using Step =
+    std::variant<Enqueue, Requantise, ScaleRows, LoadTokens, StoreProducts, Download, Fill, Gather, Reduce, Meet>;
 
 // The rows of one of several workers: contiguous runs of whole blocks, whose lengths differ by one block at most.
 inline Rows rows_of_worker(int64_t rows, int64_t rows_per_block, int worker, int workers) {
@@ -147,6 +174,22 @@ class Executor {
   virtual void enqueue(std::span<const Step> steps) = 0;
   // The same for steps that change.
   virtual void enqueue_once(std::span<const Step> steps) { enqueue(steps); }
+  // For products on memory that a caller owns (LoadTokens, Enqueue, StoreProducts). Carries out these steps on the
+  // caller's stream: it allocates nothing and does not wait, and the stream may be under capture. Calls on different
+  // streams come one after the other, except where a stream is under capture. CPUs have no streams, nor has the
+  // emulator: null, and the steps are done on return.
+  virtual void enqueue_on(void* stream, std::span<const Step> steps) {
+    if (stream != nullptr)
+      throw std::invalid_argument("The backend '" + device().backend + "' has no streams: the stream is NULL there.");
+    run(steps);
+  }
+  // "" if kernels of this device can use these bytes, else why not, as a sentence that `what` begins. Only some devices
+  // know where memory ends.
+  virtual std::string why_unusable(const std::byte* /*place*/, int64_t /*bytes*/, const std::string& /*what*/) {
+    return {};
+  }
+  // Waits for all work of the device, on any stream.
+  virtual void wait() {}
   // The first of `bytes` bytes that differs between two places in the backend's memory; -1: none. Waits.
   virtual int64_t first_difference(const std::byte* one, const std::byte* other, int64_t bytes) {
     const auto [at, there] = std::mismatch(one, one + bytes, other);

@@ -9,11 +9,13 @@
 #include <mutex>
 #include <vector>
 
+#include "backends/activations.h"
 #include "backends/cpu/crew.h"
 #include "backends/cpu/foreign/surroundings.h"
 #include "backends/cpu/guarded_buffer.h"
 #include "backends/cpu/products/element_numbers.h"
 #include "backends/cpu/products/panel_product.h"
+#include "datasets/numbers.h"
 
 #include "hwy/targets.h"
 
@@ -142,6 +144,18 @@ struct UnfusedScaledMatmul : UnfusedFloats {
   }
 };
 
+// Number i of an array of either type, and the way back.
+float number_of(Activations type, const std::byte* numbers, int64_t i) {
+  if (type == Activations::f32) return reinterpret_cast<const float*>(numbers)[i];
+  return bf16_number(reinterpret_cast<const uint16_t*>(numbers)[i]);
+}
+void store_number(Activations type, std::byte* numbers, int64_t i, float number) {
+  if (type == Activations::f32)
+    reinterpret_cast<float*>(numbers)[i] = number;
+  else
+    reinterpret_cast<uint16_t*>(numbers)[i] = datasets::nearest_bf16(number);
+}
+
 class CpuExecutor final : public Executor {
  public:
   CpuExecutor(const DeviceInfo& info, DenseProducts dense, int64_t target, const std::vector<int>& cores)
@@ -203,10 +217,7 @@ class CpuExecutor final : public Executor {
       crew_->barrier();
       if (thread == 0) start_ = std::chrono::steady_clock::now();
       for (size_t i = 0; i < steps.size(); ++i) {
-        // The thread that computed rows requantises and scales them, without a barrier; fills touch other memory.
-        if (i > 0 && !std::holds_alternative<Requantise>(steps[i]) && !std::holds_alternative<ScaleRows>(steps[i]) &&
-            !std::holds_alternative<Fill>(steps[i]))
-          crew_->barrier();
+        if (i > 0 && !needs_no_barrier(steps[i])) crew_->barrier();
         try {
           std::visit([&](const auto& step) { carry_out(step, thread); }, steps[i]);
         } catch (...) {
@@ -222,6 +233,12 @@ class CpuExecutor final : public Executor {
   }
 
  private:
+  // The thread that computed rows requantises, scales and stores them; fills touch other memory.
+  static bool needs_no_barrier(const Step& step) {
+    return std::holds_alternative<Requantise>(step) || std::holds_alternative<ScaleRows>(step) ||
+           std::holds_alternative<StoreProducts>(step) || std::holds_alternative<Fill>(step);
+  }
+
   Rows rows_of(const BoundKernel& kernel, int64_t rows, int thread) const {
     return rows_of_worker(rows, kernel.facts.rows_per_block, thread, crew_->threads());
   }
@@ -251,6 +268,31 @@ class CpuExecutor final : public Executor {
     for (int token = 0; token < step.batch; ++token)
       for (int64_t row = rows.begin; row < rows.end; ++row)
         step.y[token * step.rows + row] *= bf16_number(step.scales[step.one_for_all ? 0 : row]);
+  }
+  // Every thread brings a part of each token.
+  void carry_out(const LoadTokens& step, int thread) const {
+    const Rows cols = rows_of_worker(step.cols, kMarkBytes, thread, crew_->threads());
+    if (cols.count() <= 0) return;
+    for (int64_t token = 0; token < step.tokens; ++token) {
+      const std::byte* const from = step.from + (token * step.from_stride) * bytes_of(step.from_type);
+      std::byte* const to = step.to + (token * step.to_stride) * bytes_of(step.to_type);
+      if (step.from_type == step.to_type) {
+        const int64_t bytes = bytes_of(step.to_type);
+        std::memcpy(to + cols.begin * bytes, from + cols.begin * bytes, static_cast<size_t>(cols.count() * bytes));
+      } else {
+        for (int64_t col = cols.begin; col < cols.end; ++col)
+          store_number(step.to_type, to, col, number_of(step.from_type, from, col));
+      }
+    }
+  }
+  void carry_out(const StoreProducts& step, int thread) const {
+    const Rows rows = rows_of(*step.kernel, step.rows, thread);
+    for (int64_t token = 0; token < step.tokens; ++token)
+      for (int64_t row = rows.begin; row < rows.end; ++row) {
+        const float sum = step.y[token * step.rows + row];
+        store_number(step.type, step.to, token * step.to_stride + row,
+                     step.bias == nullptr ? sum : sum + number_of(step.type, step.bias, row));
+      }
   }
   void carry_out(const Download& step, int thread) const {
     if (thread == 0 && step.bytes > 0) std::memcpy(step.to, step.from, static_cast<size_t>(step.bytes));

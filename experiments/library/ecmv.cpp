@@ -226,6 +226,12 @@ void need(const void* pointer, const char* what) {
   if (pointer == nullptr) throw Failure(ECMV_INVALID_ARGUMENT, std::string("The argument '") + what + "' is NULL.");
 }
 
+void expect_struct(size_t bytes, size_t least, const char* what) {
+  if (bytes < least)
+    throw Failure(ECMV_INVALID_ARGUMENT, std::string("The field struct_bytes of the ") + what + " is " +
+                                             std::to_string(bytes) + ", not its size.");
+}
+
 std::unique_lock<std::mutex> lock_gpu(const Devices& devices) {
   return !devices.empty() && is_gpu(*devices.front()) ? std::unique_lock(gpu_mutex) : std::unique_lock<std::mutex>();
 }

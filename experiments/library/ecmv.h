@@ -197,6 +197,82 @@ ECMV_API ecmv_status ecmv_run_decode(ecmv_pass* pass, void* out, size_t out_byte
 ECMV_API const char* ecmv_pass_kernel(const ecmv_pass* pass);
 ECMV_API void ecmv_free_pass(ecmv_pass* pass);
 
+/* --- products on memory of the caller ------------------------------------------------------------- */
+
+/* Memory of a context: a GPU's own, the host's for CPU backends. Programs that have such memory already (a framework's
+ * tensors, cudaMalloc) need none of these functions, except on the emulator, which knows no other memory. */
+typedef struct ecmv_buffer ecmv_buffer;
+/* `bytes` of zeros. */
+ECMV_API ecmv_status ecmv_allocate(const ecmv_context* context, size_t bytes, ecmv_buffer** buffer);
+/* Its first byte, aligned to 64 bytes, on GPUs to 256; a GPU's memory on a GPU. NULL for NULL. */
+ECMV_API void* ecmv_place(const ecmv_buffer* buffer);
+/* Copy `bytes` host bytes to or from byte `offset` on, and return when that is done. They wait for nothing that a
+ * stream does. */
+ECMV_API ecmv_status ecmv_write(ecmv_buffer* buffer, size_t offset, const void* from, size_t bytes);
+ECMV_API ecmv_status ecmv_read(const ecmv_buffer* buffer, size_t offset, void* to, size_t bytes);
+/* Free it only when no product and no stream uses it any more. */
+ECMV_API void ecmv_free_buffer(ecmv_buffer* buffer);
+/* Waits for all that the context's device does, on any stream. Not while a stream is under capture. */
+ECMV_API ecmv_status ecmv_synchronize(const ecmv_context* context);
+
+/* Bytes in the memory of a context. */
+typedef struct ecmv_span {
+  const void* place;
+  size_t bytes;
+} ecmv_span;
+
+typedef struct ecmv_product_options {
+  size_t struct_bytes; /* sizeof(ecmv_product_options), set by the caller */
+  int64_t max_tokens;  /* of one ecmv_enqueue_product; at least 1 */
+  const char* x_type;  /* "f32" or "bf16" */
+  const char* y_type;  /* "f32" or "bf16" */
+  const void* bias;    /* [rows] of y_type, in the context's memory; NULL: none. It must outlive the product */
+  /* [section_count]: the matrix's sections in the context's memory, in their order, aligned to 64 bytes, on GPUs to
+   * 256, and to what the section asks for. They must hold the section's bytes, which is checked when the product is
+   * bound, must not change, and must outlive the product. NULL: the library's own copy, which all passes and products
+   * share. */
+  const ecmv_span* sections;
+  size_t section_count;
+} ecmv_product_options;
+
+/* Y = W X for a stored matrix W, [rows, cols], of any type that float32 holds exactly. The tokens are X, [tokens,
+ * cols], and the results are Y, [tokens, rows]. Sums are float32 sums in an order of the kernel's own; then the bias is
+ * added, and a y in bf16 gets the nearest number, of two equally near ones the even one.
+ *
+ * Everything that takes time is done when a product is bound: kernels are chosen and bound for all numbers of tokens
+ * (up to 64 at once; more tokens are multiplied in parts), memory is allocated, and each kernel runs once. Bind on no
+ * thread whose stream is under capture.
+ *
+ * A product that was freed, or that never was, is told from others: ECMV_INVALID_ARGUMENT. */
+typedef struct ecmv_product ecmv_product;
+ECMV_API ecmv_status ecmv_bind_product(const ecmv_context* context, const ecmv_compressed_matrix* matrix,
+                                       const ecmv_product_options* options, ecmv_product** product);
+
+/* Puts the product of `tokens` tokens, 1 to max_tokens, on the caller's stream: a cudaStream_t or hipStream_t of the
+ * context's device as void*, NULL for the default stream. It allocates nothing and waits for nothing, so the stream may
+ * be under capture. CPU backends and the emulator have no streams: NULL, and the product is done on return.
+ *
+ * x and y are in the context's memory and do not overlap. Token t is x[t * x_stride] ... with cols elements, its
+ * results are y[t * y_stride] ... with rows elements; strides count elements and are at least cols and rows. x is
+ * aligned to an element, as is y; elements between rows and y_stride are not written. What follows on the stream sees
+ * the results.
+ *
+ * A product does one thing at a time: calls of several threads take turns, and work on another stream than before
+ * begins after the earlier work. Only for graphs must the caller see to it that no two of them, with the same product
+ * in them, run at once. Several products run at once. A kernel that fails on a GPU later is told by the caller's own
+ * synchronisation. */
+ECMV_API ecmv_status ecmv_enqueue_product(ecmv_product* product, void* stream, const void* x, int64_t x_stride,
+                                          int64_t tokens, void* y, int64_t y_stride);
+
+/* Bytes of the context's memory that the product holds beside the sections: tokens and results in the kernels' form,
+ * and their scratch; 0 for a product that was freed. */
+ECMV_API size_t ecmv_product_scratch_bytes(const ecmv_product* product);
+/* The kernel that multiplies the first part of so many tokens: "cuda/matmul/one_token/default". The text lives as long
+ * as the product; "" for a product that was freed, or for other numbers of tokens than it takes. */
+ECMV_API const char* ecmv_product_kernel(const ecmv_product* product, int64_t tokens);
+/* Waits for the work of the device. Graphs that hold the product must not be launched any more. */
+ECMV_API void ecmv_free_product(ecmv_product* product);
+
 #ifdef __cplusplus
 }
 #endif

@@ -29,6 +29,11 @@ struct ecmv_compressed_matrix {
 
 struct ecmv_context {
   std::vector<std::shared_ptr<ecmv::backends::Device>> devices;  // one, or several with the same memory
+  // For memory of the caller alone; made when it is first asked for.
+  mutable std::mutex mutex;
+  mutable std::unique_ptr<ecmv::backends::Executor> executor;
+
+  ecmv::backends::Executor& memory() const;
 };
 
 namespace ecmv::library {
@@ -68,6 +73,9 @@ T& given(T* pointer, const char* what) {
   need(pointer, what);
   return *pointer;
 }
+
+// For structs of the caller that begin with struct_bytes: he knows at least the first version of them.
+void expect_struct(size_t bytes, size_t least, const char* what);
 
 // The entry of a codec or an element type by its name. Throw Failure.
 const codecs::CodecEntry& codec_entry(const std::string& id);

@@ -21,12 +21,6 @@ namespace {
 constexpr size_t kFirstSectionBytes = 56, kFirstDescriptionBytes = 56;
 static_assert(sizeof(ecmv_stored_section) >= kFirstSectionBytes && sizeof(ecmv_description) >= kFirstDescriptionBytes);
 
-void expect_struct(size_t bytes, size_t least, const char* what) {
-  if (bytes < least)
-    throw Failure(ECMV_INVALID_ARGUMENT, std::string("The field struct_bytes of the ") + what + " is " +
-                                             std::to_string(bytes) + ", not its size.");
-}
-
 // Fills in the fields that the caller knows, and zeros where the library knows nothing.
 template <typename Struct>
 void hand_out(const Struct& all, Struct* to) {

@@ -84,6 +84,50 @@ ECMV_GPU_KERNEL void scale_all(Pointer<float> y, int64_t rows, int64_t results, 
   y[at] = y[at] * float_of(uint32_t{bits} << 16);
 }
 
+// Numbers of a caller's memory, in either type of activations.
+struct Numbers {
+  Pointer<std::byte> first;
+  bool is_bf16;
+
+  ECMV_GPU_DEVICE float at(int64_t i) const {
+    if (is_bf16) return float_of(uint32_t{*cast<const uint16_t>(first + 2 * i)} << 16);
+    return *cast<const float>(first + 4 * i);
+  }
+  // The nearest number, of two equally near ones the even one.
+  ECMV_GPU_DEVICE void store(int64_t i, float number) const {
+    const uint32_t bits = bits_of(number);
+    if (!is_bf16)
+      *cast<float>(first + 4 * i) = number;
+    else if ((bits & 0x7FFFFFFFu) > 0x7F800000u)
+      *cast<uint16_t>(first + 2 * i) = static_cast<uint16_t>(bits >> 16 | 0x40);
+    else
+      *cast<uint16_t>(first + 2 * i) = static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+  }
+};
+Numbers numbers_at(const std::byte* first, Activations type) {
+  return {const_cast<std::byte*>(first), type == Activations::bf16};
+}
+
+constexpr int kCallerThreads = 256;
+int64_t caller_blocks(int64_t numbers) { return (numbers + kCallerThreads - 1) / kCallerThreads; }
+
+ECMV_GPU_KERNEL void load_each(Numbers from, int64_t from_stride, Numbers to, int64_t to_stride, int64_t cols,
+                               int64_t count) {
+  let_next_begin();
+  wait_for_previous();
+  const int64_t i = block_index() * block_size() + thread_index();
+  if (i < count) to.store(i / cols * to_stride + i % cols, from.at(i / cols * from_stride + i % cols));
+}
+
+ECMV_GPU_KERNEL void store_each(Pointer<const float> y, int64_t rows, int64_t count, Numbers bias, bool has_bias,
+                                Numbers to, int64_t to_stride) {
+  wait_for_previous();
+  const int64_t i = block_index() * block_size() + thread_index();
+  if (i >= count) return;
+  const float sum = y[i];
+  to.store(i / rows * to_stride + i % rows, has_bias ? sum + bias.at(i % rows) : sum);
+}
+
 struct ElementScales {
   Pointer<const std::byte> stored;
   datasets::ScaleType type;
@@ -128,6 +172,22 @@ void scale_elements(const DenseMatrix& matrix, const GroupScales& scales, float*
          ElementScales{scales.stored, layout.type, layout.rows, layout.groups, layout.group_cols, layout.factor,
                        layout.has_minimums},
          numbers);
+}
+
+void load_tokens(const LoadTokens& step, const DeviceInfo& device, void* stream) {
+  const int64_t count = step.tokens * step.cols;
+  LaunchShape shape{caller_blocks(count), kCallerThreads, 0};
+  shape.early = have_early_launches(device);
+  launch(load_each, shape, stream, numbers_at(step.from, step.from_type), step.from_stride,
+         numbers_at(step.to, step.to_type), step.to_stride, step.cols, count);
+}
+
+void store_products(const StoreProducts& step, const DeviceInfo& device, void* stream) {
+  const int64_t count = step.tokens * step.rows;
+  LaunchShape shape{caller_blocks(count), kCallerThreads, 0};
+  shape.early = have_early_launches(device);
+  launch(store_each, shape, stream, step.y, step.rows, count, numbers_at(step.bias, step.type), step.bias != nullptr,
+         numbers_at(step.to, step.type), step.to_stride);
 }
 
 void scale_rows(float* y, int64_t rows, int batch, const uint16_t* scales, bool one_for_all, void* stream) {

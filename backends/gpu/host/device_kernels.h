@@ -16,6 +16,10 @@ void requantise_rows(const int32_t* sums, int64_t rows, int32_t* y, int8_t* v, f
 // y[token, row] *= scales[row], or scales[0], in bf16. y is [batch, rows].
 void scale_rows(float* y, int64_t rows, int batch, const uint16_t* scales, bool one_for_all, void* stream);
 
+// The steps LoadTokens and StoreProducts (executor.h).
+void load_tokens(const LoadTokens& step, const DeviceInfo& device, void* stream);
+void store_products(const StoreProducts& step, const DeviceInfo& device, void* stream);
+
 // numbers[i] = element i times the scale of its group: float32 for the dense product.
 void scale_elements(const DenseMatrix& matrix, const GroupScales& scales, float* numbers, void* stream);
 

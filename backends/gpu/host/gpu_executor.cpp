@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "backends/gpu/host/caller_stream.h"
 #include "backends/gpu/host/device_kernels.h"
 #include "backends/gpu/host/discovery.h"
 #include "backends/gpu/host/gpu_buffer.h"
@@ -162,6 +163,27 @@ class GpuExecutor final : public Executor {
     select();
     carry_out(steps);
   }
+  void enqueue_on(void* stream, std::span<const Step> steps) override {
+    const DeviceForNow device(index_);
+    caller_.run(stream_, stream, [&](void* on) {
+      for (const Step& step : steps)
+        if (const auto* product = std::get_if<Enqueue>(&step))
+          carry_out(*product, on);
+        else if (const auto* load = std::get_if<LoadTokens>(&step))
+          load_tokens(*load, device_, on);
+        else
+          store_products(std::get<StoreProducts>(step), device_, on);
+    });
+  }
+  std::string why_unusable(const std::byte* place, int64_t bytes, const std::string& what) override {
+    const DeviceForNow device(index_);
+    const std::string why = why_unusable_here(place, bytes, index_);
+    return why.empty() ? "" : what + " " + why;
+  }
+  void wait() override {
+    const DeviceForNow device(index_);
+    wait_for_device();
+  }
   int64_t first_difference(const std::byte* one, const std::byte* other, int64_t bytes) override {
     select();
     std::vector<int64_t> firsts(static_cast<size_t>(comparing_waves(device_)));
@@ -198,12 +220,13 @@ class GpuExecutor final : public Executor {
   void carry_out(std::span<const Step> steps) {
     for (const Step& step : steps) std::visit([&](const auto& one) { carry_out(one); }, step);
   }
-  void carry_out(const Enqueue& step) {
+  void carry_out(const Enqueue& step) { carry_out(step, stream_.opaque()); }
+  void carry_out(const Enqueue& step, void* stream) {
     std::visit(
         [&]<typename ArgsOfOp>(ArgsOfOp args) {
           args.scratch = scratch_;
           if constexpr (!std::is_same_v<ArgsOfOp, ChainArgs>) args.rows = {0, step.rows};
-          step.kernel->enqueue(stream_.opaque(), args);
+          step.kernel->enqueue(stream, args);
         },
         step.args);
   }
@@ -213,6 +236,8 @@ class GpuExecutor final : public Executor {
   void carry_out(const ScaleRows& step) {
     scale_rows(step.y, step.rows, step.batch, step.scales, step.one_for_all, stream_.opaque());
   }
+  void carry_out(const LoadTokens& step) { load_tokens(step, device_, stream_.opaque()); }
+  void carry_out(const StoreProducts& step) { store_products(step, device_, stream_.opaque()); }
   void carry_out(const Download& step) { stream_.copy_out(step.to, step.from, step.bytes); }
   void carry_out(const Gather& step) { step.ranks->gather(stream_.opaque(), step.data, *step.offsets); }
   void carry_out(const Reduce& step) { step.ranks->reduce(stream_.opaque(), step.data, step.count); }
@@ -232,7 +257,8 @@ class GpuExecutor final : public Executor {
   std::map<std::pair<const Step*, size_t>, Graph> captured_;  // by steps
   std::byte* scratch_ = nullptr;
   std::vector<std::byte*> host_;  // page-locked
-  GpuBuffer differences_;         // a difference for each comparing wave, allocated at the first comparison
+  CallerStream caller_;
+  GpuBuffer differences_;  // a difference for each comparing wave, allocated at the first comparison
 };
 
 }  // namespace

@@ -1,0 +1,311 @@
+// See product.h.
+#include "experiments/library/product.h"
+
+#include <algorithm>
+
+#include "backends/activations.h"
+#include "backends/exact_product.h"
+#include "backends/pass/pass_memory.h"
+#include "backends/pass/rounding_limits.h"
+
+namespace ecmv::library {
+namespace {
+
+using backends::Activations;
+using backends::Op;
+
+// Every number of tokens up to 8 has a kernel of its own; above, they are rounded up to multiples of 8.
+constexpr int kEach = 8, kStep = 8;
+
+std::vector<int> batches_up_to(int64_t max_tokens) {
+  const auto most = static_cast<int>(std::min<int64_t>(max_tokens, backends::kMaxBatch));
+  std::vector<int> batches;
+  for (int batch = 1; batch < most; batch += batch < kEach ? 1 : kStep) batches.push_back(batch);
+  batches.push_back(most);
+  return batches;
+}
+
+// The codec's reference decoder as a kernel: one block, so one thread.
+struct ReferenceDecode {
+  const codecs::Codec* codec;
+  const backends::CompressedView* matrix;
+  void operator()(void*, const backends::DecodeArgs& args) const {
+    codec->decode(*matrix, {args.out, static_cast<size_t>(backends::matrix_bytes(*matrix))});
+  }
+};
+
+int64_t bytes_of_numbers(int64_t count, int64_t stride, int64_t length, Activations type) {
+  return ((count - 1) * stride + length) * backends::bytes_of(type);
+}
+
+void expect_aligned(const std::byte* place, int64_t alignment, const std::string& what) {
+  if (reinterpret_cast<uintptr_t>(place) % static_cast<uintptr_t>(alignment) != 0)
+    throw Failure(ECMV_INVALID_ARGUMENT, what + " is not aligned to " + std::to_string(alignment) + " bytes.");
+}
+
+}  // namespace
+
+Product::Product(const Devices& devices, const ecmv_compressed_matrix& matrix, ProductRequest request)
+    : entry_(*matrix.entry), request_(std::move(request)), settings_(matrix.matrix.settings) {
+  for (const auto& device : devices) engines_.emplace_back(device);
+  if (request_.sections.empty()) {
+    uploaded_ = upload(matrix, *devices.front());
+    view_ = &uploaded_->view();
+  } else {
+    take_sections(matrix);
+    view_ = &own_view_;
+  }
+  if (request_.bias != nullptr) {
+    expect_aligned(request_.bias, backends::bytes_of(request_.y), "The bias");
+    expect_usable(request_.bias, view_->shape.rows * backends::bytes_of(request_.y), "The bias");
+  }
+  for (const int batch : batches_up_to(request_.max_tokens)) bind_part(batch);
+  allocate();
+  if (is_gpu(*devices.front())) run_all_once();
+}
+
+Product::~Product() { wait(); }
+
+void Product::wait() {
+  for (Engine& engine : engines_) try {
+      engine.executor->wait();
+    } catch (const std::exception&) {
+      // A lost device has nothing left to wait for, and the caller's synchronisation tells the loss.
+    }
+}
+
+// --- sections that the caller holds ----------------------------------------------------------------------
+
+void Product::take_sections(const ecmv_compressed_matrix& matrix) {
+  const std::vector<backends::Section>& stored = matrix.matrix.sections;
+  if (request_.sections.size() != stored.size())
+    throw Failure(ECMV_INVALID_ARGUMENT, "The matrix has " + std::to_string(stored.size()) + " sections, not " +
+                                             std::to_string(request_.sections.size()) + ".");
+  const bool on_gpu = is_gpu(*engines_.front().device);
+  engines_.front().executor->wait();  // for what the caller put there
+  own_view_ = matrix.matrix.view();
+  own_view_.settings = &settings_;
+  for (size_t i = 0; i < stored.size(); ++i) {
+    const std::span<const std::byte> given = request_.sections[i];
+    const std::string what = "The section '" + std::string(stored[i].name) + "'";
+    if (given.size() != stored[i].bytes.size())
+      throw Failure(ECMV_INVALID_ARGUMENT, what + " has " + std::to_string(stored[i].bytes.size()) + " bytes, not " +
+                                               std::to_string(given.size()) + ".");
+    if (!given.empty()) {
+      if (given.data() == nullptr) throw Failure(ECMV_INVALID_ARGUMENT, what + " is at NULL.");
+      expect_aligned(given.data(), std::max<int64_t>(on_gpu ? 256 : 64, stored[i].align_bytes), what);
+      expect_usable(given.data(), static_cast<int64_t>(given.size()), what);
+      expect_same_bytes(given, stored[i]);
+    }
+    backends::SectionView& section = own_view_.sections[i];
+    section.bytes = section.host = given;
+    if (!on_gpu) continue;
+    section.host = {};
+    if (given.size() <= backends::kHostCopyBytes) section.host = headers_.emplace_back(stored[i].bytes);
+  }
+}
+
+// Kernels check nothing, so bytes of another matrix could lead them anywhere.
+void Product::expect_same_bytes(std::span<const std::byte> section, const backends::Section& stored) {
+  constexpr size_t kChunk = size_t{4} << 20;
+  const std::unique_ptr<backends::Executor> reader = engines_.front().device->executor(false);
+  std::byte* const host = reader->allocate_host(static_cast<int64_t>(std::min(kChunk, section.size())));
+  for (size_t at = 0; at < section.size(); at += kChunk) {
+    const size_t bytes = std::min(kChunk, section.size() - at);
+    const backends::Step step = backends::Download{section.data() + at, host, static_cast<int64_t>(bytes)};
+    reader->run({&step, 1});
+    if (!std::equal(host, host + bytes, stored.bytes.begin() + static_cast<int64_t>(at)))
+      throw Failure(ECMV_INVALID_ARGUMENT, "The section '" + std::string(stored.name) +
+                                               "' in the caller's memory has other bytes than the matrix.");
+  }
+}
+
+// --- kernels ---------------------------------------------------------------------------------------------
+
+// Kernels that read the caller's type first; then those of float32, which holds it; then decoders; on CPUs the
+// reference decoder at last.
+void Product::bind_part(int batch) {
+  Part& part = parts_.emplace_back();
+  part.batch = batch;
+  if (request_.x == Activations::bf16)
+    for (Engine& engine : engines_)
+      if (try_kernels(part, engine, Op::matmul, Activations::bf16)) return;
+  for (const Op op : {Op::matmul, Op::decode})
+    for (Engine& engine : engines_)
+      if (try_kernels(part, engine, op, Activations::f32)) return;
+  if (engines_.front().executor->runs_host_code()) return use_reference(part);
+  throw Failure(ECMV_REFUSED, !first_reason_.empty()
+                                  ? first_reason_
+                                  : "The codec '" + std::string(entry_.id) + "' has no kernel for it on the backend '" +
+                                        engines_.front().device->info().backend + "'.");
+}
+
+bool Product::try_kernels(Part& part, Engine& engine, Op op, Activations activations) {
+  for (const backends::Kernel& kernel : entry_.kernels(engine.device->info().backend)) {
+    if (kernel.op != op || kernel.whole_chain || kernel.group_cols != 0) continue;
+    if (op == Op::matmul && kernel.activations != activations) continue;
+    engine.executor->select();
+    const backends::Policy& chosen = backends::chosen_policy(kernel, *view_, engine.device->info(), part.batch);
+    if (try_policy(part, engine, kernel, chosen)) return true;
+    for (const backends::Policy& policy : kernel.policies)
+      if (&policy != &chosen && try_policy(part, engine, kernel, policy)) return true;
+  }
+  return false;
+}
+
+bool Product::try_policy(Part& part, Engine& engine, const backends::Kernel& kernel, const backends::Policy& policy) {
+  std::string reason = kernel.refuses(*view_, engine.device->info(), policy);
+  if (reason.empty()) try {
+      const backends::Layer layer{.matrix = view_};
+      engine.place.begin(1);
+      part.engine = &engine;
+      const backends::BoundKernel bound =
+          kernel.bind(policy, {&layer, 1}, kernel.op == Op::matmul ? part.batch : 1, engine.place);
+      if (kernel.op == Op::matmul) reason = backends::why_too_loose(bound.facts.rounding, *view_, kernel.activations);
+      if (reason.empty() && !bound.facts.capturable && !engine.device->info().emulated)
+        reason = "The kernel's launches cannot be captured in a graph.";
+      if (reason.empty()) {
+        part.kernel = engine.device->info().backend + "/" + std::string(backends::op_name(kernel.op)) + "/" +
+                      std::string(kernel.variant) + "/" + std::string(policy.name);
+        if (kernel.op == Op::matmul) {
+          part.product = bound;
+          part.activations = kernel.activations;
+        } else {
+          part.decode = bound;
+          part.kernel += ", unfused";
+          multiply_decoded(part);
+        }
+        return true;
+      }
+    } catch (const backends::Refused& refused) {
+      reason = refused.what();
+    }
+  if (first_reason_.empty()) first_reason_ = reason;
+  return false;
+}
+
+void Product::use_reference(Part& part) {
+  part.engine = &engines_.front();
+  part.decode = backends::BoundKernel(ReferenceDecode{entry_.codec, view_},
+                                      {.rows_per_block = std::max<int64_t>(1, view_->shape.rows)});
+  part.kernel = part.engine->device->info().backend + "/reference";
+  part.engine->executor->select();
+  multiply_decoded(part);
+}
+
+void Product::multiply_decoded(Part& part) {
+  part.product = part.engine->executor->multiply_decoded(Op::matmul, part.decode, *view_, {}, request_.x, part.batch);
+}
+
+void Product::allocate() {
+  backends::Executor& executor = *engines_.front().executor;
+  const auto workers = static_cast<size_t>(executor.workers());
+  const auto [rows, cols] = view_->shape;
+  std::vector<int64_t> scratch(workers, 0);
+  int64_t token_bytes[2] = {0, 0};
+  for (const Part& part : parts_) {
+    const int64_t bytes =
+        part.batch * backends::token_stride(cols, part.activations) * backends::bytes_of(part.activations);
+    int64_t& most = token_bytes[static_cast<size_t>(part.activations)];
+    most = std::max(most, bytes);
+    for (int64_t& of_worker : scratch) of_worker = std::max(of_worker, part.product.facts.scratch_bytes);
+  }
+  const auto made = [&](int64_t bytes, const char* what) {
+    scratch_bytes_ += bytes;
+    return executor.allocate(bytes, what);
+  };
+  for (size_t type = 0; type < 2; ++type)
+    if (token_bytes[type] > 0) tokens_[type] = made(token_bytes[type], "the tokens");
+  sums_ = made(parts_.back().batch * rows * static_cast<int64_t>(sizeof(float)), "the products");
+  std::vector<std::byte*> places;
+  for (const int64_t bytes : scratch) {
+    scratch_.push_back(made(bytes, "the scratch"));
+    places.push_back(scratch_.back()->data());
+  }
+  for (Engine& engine : engines_) engine.executor->set_scratch(places);
+}
+
+// --- calls -----------------------------------------------------------------------------------------------
+
+// A device loads a kernel when it is first launched, which must not be inside a capture. The product's own memory
+// stands in for the caller's; it is as large, and what it holds means nothing.
+void Product::run_all_once() {
+  if (view_->shape.rows == 0) return;
+  for (const Part& part : parts_) {
+    const std::byte* const from = tokens_[static_cast<size_t>(part.activations)]->data();
+    enqueue_part(part, nullptr, {from, view_->shape.cols}, 1, {sums_->data(), view_->shape.rows});
+  }
+  engines_.front().executor->wait();
+}
+
+const Product::Part& Product::part_for(int64_t tokens) const {
+  return *std::ranges::find_if(parts_, [&](const Part& part) { return part.batch >= tokens; });
+}
+
+const char* Product::kernel(int64_t tokens) const {
+  if (tokens < 1 || tokens > request_.max_tokens) return nullptr;
+  return part_for(std::min<int64_t>(tokens, parts_.back().batch)).kernel.c_str();
+}
+
+void Product::expect_usable(const std::byte* place, int64_t bytes, const std::string& what) const {
+  const std::string why = engines_.front().executor->why_unusable(place, bytes, what);
+  if (!why.empty()) throw Failure(ECMV_INVALID_ARGUMENT, why);
+}
+
+void Product::expect_call(const Tokens& x, int64_t tokens, const Tokens& y) const {
+  const auto [rows, cols] = view_->shape;
+  if (tokens < 1 || tokens > request_.max_tokens)
+    throw Failure(ECMV_INVALID_ARGUMENT, "The product was bound for 1 to " + std::to_string(request_.max_tokens) +
+                                             " tokens, not for " + std::to_string(tokens) + ".");
+  const auto expect = [&](const Tokens& numbers, int64_t length, Activations type, const char* name) {
+    const std::string who = std::string("The argument '") + name;
+    if (numbers.stride < length || numbers.stride > kMaxSide)
+      throw Failure(ECMV_INVALID_ARGUMENT, who + "_stride' is " + std::to_string(numbers.stride) +
+                                               ", and a token has " + std::to_string(length) + " elements.");
+    if (length == 0) return int64_t{0};
+    if (numbers.place == nullptr) throw Failure(ECMV_INVALID_ARGUMENT, who + "' is NULL.");
+    expect_aligned(numbers.place, backends::bytes_of(type), who + "'");
+    const int64_t bytes = bytes_of_numbers(tokens, numbers.stride, length, type);
+    expect_usable(numbers.place, bytes, who + "'");
+    return bytes;
+  };
+  const int64_t x_bytes = expect(x, cols, request_.x, "x"), y_bytes = expect(y, rows, request_.y, "y");
+  if (x_bytes > 0 && y_bytes > 0 && x.place < y.place + y_bytes && y.place < x.place + x_bytes)
+    throw Failure(ECMV_INVALID_ARGUMENT, "The arguments 'x' and 'y' overlap.");
+}
+
+void Product::enqueue(void* stream, Tokens x, int64_t tokens, Tokens y) {
+  expect_call(x, tokens, y);
+  const int64_t most = parts_.back().batch;
+  for (int64_t first = 0; first < tokens && view_->shape.rows > 0; first += most) {
+    const int64_t count = std::min(most, tokens - first);
+    enqueue_part(part_for(count), stream, {x.place + first * x.stride * backends::bytes_of(request_.x), x.stride},
+                 static_cast<int>(count), {y.place + first * y.stride * backends::bytes_of(request_.y), y.stride});
+  }
+}
+
+// Where the kernel takes more tokens than there are, it multiplies what an earlier call left as well.
+void Product::enqueue_part(const Part& part, void* stream, Tokens x, int tokens, Tokens y) {
+  const auto [rows, cols] = view_->shape;
+  std::byte* const own = tokens_[static_cast<size_t>(part.activations)]->data();
+  const int64_t stride = backends::token_stride(cols, part.activations);
+  auto* const sums = reinterpret_cast<float*>(sums_->data());
+  const bool is_f32 = part.activations == Activations::f32;
+  const backends::Step steps[] = {
+      backends::LoadTokens{x.place, request_.x, x.stride, own, part.activations, stride, cols, tokens},
+      backends::Enqueue{&part.product, rows, 0,
+                        backends::MatmulArgs{.x = is_f32 ? reinterpret_cast<const float*>(own) : nullptr,
+                                             .x_bf16 = is_f32 ? nullptr : reinterpret_cast<const uint16_t*>(own),
+                                             .x_stride = stride,
+                                             .y = sums,
+                                             .y_stride = rows}},
+      backends::StoreProducts{&part.product, rows, tokens, sums, request_.bias, request_.y,
+                              const_cast<std::byte*>(y.place), y.stride}};
+  try {
+    part.engine->executor->enqueue_on(stream, steps);
+  } catch (const std::invalid_argument& error) {  // a stream where there are none
+    throw Failure(ECMV_INVALID_ARGUMENT, error.what());
+  }
+}
+
+}  // namespace ecmv::library

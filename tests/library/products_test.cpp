@@ -1,0 +1,456 @@
+// Products on memory of the caller, through the C interface alone: on CPUs, on the emulator, and on GPUs that there
+// are.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "tests/library/library_handles.h"
+
+using namespace ecmv::tests;
+
+namespace {
+
+struct End {
+  void operator()(ecmv_product* product) const { ecmv_free_product(product); }
+  void operator()(ecmv_buffer* buffer) const { ecmv_free_buffer(buffer); }
+};
+using Product = std::unique_ptr<ecmv_product, End>;
+using Memory = std::unique_ptr<ecmv_buffer, End>;
+
+Memory memory_of(const Context& context, size_t bytes, int fill = 0) {
+  ecmv_buffer* buffer = nullptr;
+  REQUIRE(error_of(ecmv_allocate(context.get(), bytes, &buffer)) == "");
+  const std::vector<char> bytes_of(bytes, static_cast<char>(fill));
+  REQUIRE(error_of(ecmv_write(buffer, 0, bytes_of.data(), bytes)) == "");
+  return Memory(buffer);
+}
+
+uint16_t nearest_bf16(float number) {
+  const auto bits = std::bit_cast<uint32_t>(number);
+  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+float bf16_number(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+
+// Numbers as they lie in memory.
+struct Numbers {
+  std::string type;
+  int64_t bytes() const { return type == "bf16" ? 2 : 4; }
+  void write(std::vector<char>& all, size_t i, float number) const {
+    const uint16_t half = nearest_bf16(number);
+    if (type == "bf16")
+      std::memcpy(all.data() + 2 * i, &half, 2);
+    else
+      std::memcpy(all.data() + 4 * i, &number, 4);
+  }
+  float read(const std::vector<char>& all, size_t i) const {
+    uint16_t half = 0;
+    float number = 0;
+    if (type == "bf16") return std::memcpy(&half, all.data() + 2 * i, 2), bf16_number(half);
+    return std::memcpy(&number, all.data() + 4 * i, 4), number;
+  }
+};
+
+ecmv_product_options options_of(int64_t max_tokens, const char* x = "f32", const char* y = "f32") {
+  ecmv_product_options options = {};
+  options.struct_bytes = sizeof(options);
+  options.max_tokens = max_tokens;
+  options.x_type = x;
+  options.y_type = y;
+  return options;
+}
+
+Product bind(const Context& context, const Matrix& matrix, const ecmv_product_options& options) {
+  ecmv_product* product = nullptr;
+  const ecmv_status status = ecmv_bind_product(context.get(), matrix.get(), &options, &product);
+  INFO(error_of(status));
+  REQUIRE(status == ECMV_OK);
+  return Product(product);
+}
+
+// A matrix with its numbers.
+struct Weights {
+  Matrix matrix;
+  std::vector<float> numbers;
+  int64_t rows, cols;
+};
+
+Weights some_weights(const char* codec, const char* type, int64_t rows, int64_t cols) {
+  const std::vector<int8_t> elements = some_numbers(rows * cols, 7);
+  const std::vector<uint16_t> halves = as_bf16(elements);
+  const bool is_i8 = type == std::string("i8");
+  return {encode(codec, type, is_i8 ? static_cast<const void*>(elements.data()) : halves.data(), rows, cols),
+          {elements.begin(), elements.end()},
+          rows,
+          cols};
+}
+
+constexpr int kGap = 5;  // elements between a token and the next
+
+// Multiplies `tokens` tokens and compares with sums in double precision. Nothing else may be written.
+void check_enqueue(const Context& context, const Product& product, const Weights& w, Numbers x_type, Numbers y_type,
+                   const std::vector<float>& bias, int64_t tokens, uint32_t seed) {
+  const int64_t x_stride = w.cols + kGap, y_stride = w.rows + kGap;
+  INFO(ecmv_product_kernel(product.get(), tokens)
+       << ", " << x_type.type << " to " << y_type.type << ", " << tokens << " tokens of " << w.rows << " x " << w.cols);
+  std::vector<char> x(static_cast<size_t>((tokens * x_stride - kGap) * x_type.bytes()), '\x7F'),
+      y(static_cast<size_t>((tokens * y_stride - kGap) * y_type.bytes()), '\xA5');
+  const std::vector<int8_t> numbers = some_numbers(tokens * w.cols, seed);
+  for (int64_t token = 0; token < tokens; ++token)
+    for (int64_t col = 0; col < w.cols; ++col)
+      x_type.write(x, static_cast<size_t>(token * x_stride + col),
+                   0.01f * static_cast<float>(numbers[static_cast<size_t>(token * w.cols + col)]));
+  const Memory x_memory = memory_of(context, x.size()), y_memory = memory_of(context, y.size(), 0xA5);
+  REQUIRE(error_of(ecmv_write(x_memory.get(), 0, x.data(), x.size())) == "");
+  REQUIRE(error_of(ecmv_enqueue_product(product.get(), nullptr, ecmv_place(x_memory.get()), x_stride, tokens,
+                                        ecmv_place(y_memory.get()), y_stride)) == "");
+  REQUIRE(error_of(ecmv_synchronize(context.get())) == "");
+  REQUIRE(error_of(ecmv_read(y_memory.get(), 0, y.data(), y.size())) == "");
+  int wrong = 0, written = 0;
+  for (int64_t token = 0; token < tokens; ++token) {
+    for (int64_t row = 0; row < w.rows; ++row) {
+      double sum = bias.empty() ? 0 : double{bias[static_cast<size_t>(row)]}, magnitude = std::fabs(sum);
+      for (int64_t col = 0; col < w.cols; ++col) {
+        const double product_of = double{x_type.read(x, static_cast<size_t>(token * x_stride + col))} *
+                                  double{w.numbers[static_cast<size_t>(row * w.cols + col)]};
+        sum += product_of;
+        magnitude += std::fabs(product_of);
+      }
+      const double got = double{y_type.read(y, static_cast<size_t>(token * y_stride + row))};
+      const double rounding = y_type.type == "bf16" ? std::fabs(sum) / 256 : 0;
+      wrong += !(std::fabs(got - sum) <= 1e-2 * magnitude + rounding);
+    }
+    if (token + 1 < tokens)
+      for (int64_t at = (token * y_stride + w.rows) * y_type.bytes(); at < (token + 1) * y_stride * y_type.bytes();
+           ++at)
+        written += y[static_cast<size_t>(at)] != '\xA5';
+  }
+  CHECK(wrong == 0);
+  CHECK(written == 0);
+}
+
+// The matrix's sections in the memory of the context, as a caller holds them.
+struct HeldSections {
+  HeldSections(const Context& context, const Matrix& matrix) {
+    for (size_t i = 0; i < ecmv_section_count(matrix.get()); ++i) {
+      ecmv_stored_section section = {};
+      section.struct_bytes = sizeof(section);
+      REQUIRE(ecmv_section_of(matrix.get(), i, &section) == ECMV_OK);
+      memory.push_back(memory_of(context, section.bytes));
+      REQUIRE(ecmv_write(memory.back().get(), 0, section.place, section.bytes) == ECMV_OK);
+      spans.push_back({ecmv_place(memory.back().get()), section.bytes});
+    }
+  }
+  std::vector<Memory> memory;
+  std::vector<ecmv_span> spans;
+};
+
+// Every type in and out, with and without bias, on the library's sections and the caller's.
+void check_products(const Context& context, const Weights& w, const std::vector<int64_t>& counts) {
+  const HeldSections held(context, w.matrix);
+  std::vector<float> bias(static_cast<size_t>(w.rows));
+  for (size_t row = 0; row < bias.size(); ++row) bias[row] = static_cast<float>(row % 7) - 3;
+  uint32_t seed = 11;
+  for (const char* x : {"f32", "bf16"})
+    for (const char* y : {"f32", "bf16"}) {
+      const bool own = x == std::string(y);
+      std::vector<char> stored(static_cast<size_t>(w.rows * Numbers{y}.bytes()));
+      for (size_t row = 0; row < bias.size(); ++row) Numbers{y}.write(stored, row, bias[row]);
+      const Memory bias_memory = memory_of(context, stored.size());
+      REQUIRE(ecmv_write(bias_memory.get(), 0, stored.data(), stored.size()) == ECMV_OK);
+      ecmv_product_options options = options_of(counts.back(), x, y);
+      if (own) options.bias = ecmv_place(bias_memory.get());
+      if (!own) options.sections = held.spans.data(), options.section_count = held.spans.size();
+      const Product product = bind(context, w.matrix, options);
+      CHECK(ecmv_product_scratch_bytes(product.get()) > 0);
+      for (const int64_t tokens : counts)
+        check_enqueue(context, product, w, {x}, {y}, own ? bias : std::vector<float>(), tokens, ++seed);
+    }
+}
+
+Matrix any_matrix() {
+  for (size_t i = 0; ecmv_codec_id(i) != nullptr; ++i)
+    if (Matrix matrix = encode(ecmv_codec_id(i), "i8", weights().data())) return matrix;
+  FAIL("There is no codec of int8 elements.");
+  return {};
+}
+
+// Whether this codec stores these elements as they are.
+bool keeps(const char* codec, const char* type) {
+  return type == std::string("i8") || codec != std::string("tile_rans");  // it quantises floats
+}
+
+// The products of all codecs for these numbers of tokens.
+void check_all_codecs(const Context& context, const std::vector<int64_t>& counts, int64_t rows, int64_t cols) {
+  int products = 0;
+  for (size_t i = 0; ecmv_codec_id(i) != nullptr; ++i)
+    for (const char* type : {"i8", "bf16"}) {
+      if (!keeps(ecmv_codec_id(i), type)) continue;
+      const Weights w = some_weights(ecmv_codec_id(i), type, rows, cols);
+      if (w.matrix == nullptr) continue;
+      INFO(ecmv_codec_id(i) << " of " << type);
+      ecmv_product* probe = nullptr;
+      const ecmv_product_options options = options_of(1);
+      const ecmv_status status = ecmv_bind_product(context.get(), w.matrix.get(), &options, &probe);
+      ecmv_free_product(probe);
+      if (status == ECMV_REFUSED) continue;  // without a kernel on a GPU
+      check_products(context, w, counts);
+      ++products;
+    }
+  CHECK(products > 0);
+}
+
+Context open_or_skip(const char* backend) {
+  ecmv_context* raw = nullptr;
+  const ecmv_status status = ecmv_open(backend, 2, -1, &raw);
+  if (status == ECMV_UNAVAILABLE) SKIP(ecmv_last_error());
+  REQUIRE(error_of(status) == "");
+  return Context(raw);
+}
+
+}  // namespace
+
+TEST_CASE("products of every codec on a CPU are right for any number of tokens") {
+  for (const char* backend : {"simd", "scalar"}) {
+    const Context context = open(backend);
+    check_all_codecs(context, {1, 2, 7, 64, 65}, 33, 331);
+    check_all_codecs(context, {3, 9}, 64, 512);
+  }
+}
+
+TEST_CASE("products of every codec on the emulator are right for any number of tokens", "[emulator]") {
+  const Context context = open_or_skip("emulator");
+  check_all_codecs(context, {1, 3}, 32, 512);
+  check_products(context, some_weights("quad_huffman", "bf16", 64, 512), {1, 2, 17, 64, 66});
+}
+
+TEST_CASE("products of every codec on a GPU are right for any number of tokens", "[gpu]") {
+  int devices = 0;
+  for (const char* backend : {"cuda", "hip"}) {
+    ecmv_context* raw = nullptr;
+    if (ecmv_open(backend, 0, -1, &raw) != ECMV_OK) continue;
+    const Context context(raw);
+    ++devices;
+    check_all_codecs(context, {1, 2, 7, 64, 65, 200}, 256, 1024);
+  }
+  if (devices == 0) SKIP("There is no GPU here.");
+}
+
+TEST_CASE("results in bf16 are rounded to the nearest, of two equally near ones to the even one") {
+  // Each row picks one element of x.
+  constexpr int64_t kSide = 64;
+  std::vector<int8_t> picks(kSide * kSide);
+  for (size_t i = 0; i < kSide; ++i) picks[i * kSide + i] = 1;
+  for (const char* backend : {"simd", "scalar"}) {
+    const Context context = open(backend);
+    const Matrix matrix = encode("raw_int8", "i8", picks.data(), kSide, kSide);
+    if (matrix == nullptr) SKIP("The codec raw_int8 is not part of this build.");
+    const Product product = bind(context, matrix, options_of(1, "f32", "bf16"));
+    std::vector<float> x(kSide);
+    for (size_t i = 0; i < kSide; ++i)
+      x[i] = std::bit_cast<float>(uint32_t{0x3F800000} + static_cast<uint32_t>(i) * 0x4000);  // every fourth is a tie
+    x[1] = std::bit_cast<float>(0x3F808001u);
+    x[2] = std::numeric_limits<float>::max();
+    x[3] = -std::bit_cast<float>(0x3F80FFFFu);
+    std::vector<uint16_t> y(kSide);
+    REQUIRE(ecmv_enqueue_product(product.get(), nullptr, x.data(), kSide, 1, y.data(), kSide) == ECMV_OK);
+    for (size_t i = 0; i < kSide; ++i) {
+      INFO("element " << i);
+      CHECK(y[i] == nearest_bf16(x[i]));
+    }
+    CHECK(y[2] == 0x7F80);
+    x[5] = std::numeric_limits<float>::quiet_NaN();
+    REQUIRE(ecmv_enqueue_product(product.get(), nullptr, x.data(), kSide, 1, y.data(), kSide) == ECMV_OK);
+    CHECK(std::isnan(bf16_number(y[5])));
+  }
+}
+
+TEST_CASE("matrices without elements have products on the caller's memory too") {
+  const Context context = open("best");
+  for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{0, 0}, {3, 0}, {0, 3}}) {
+    const Matrix matrix = encode("raw_int8", "i8", nullptr, rows, cols);
+    if (matrix == nullptr) SKIP("The codec raw_int8 is not part of this build.");
+    const std::vector<float> bias = {1, 2, 3}, x(6);
+    std::vector<float> y(6, -1);
+    ecmv_product_options options = options_of(2);
+    options.bias = bias.data();
+    const Product product = bind(context, matrix, options);
+    REQUIRE(error_of(ecmv_enqueue_product(product.get(), nullptr, x.data(), cols, 2, y.data(), rows)) == "");
+    CHECK(y == (rows == 3 ? std::vector<float>{1, 2, 3, 1, 2, 3} : std::vector<float>(6, -1)));
+  }
+}
+
+TEST_CASE("a wrong binding of a product ends in a status and a sentence") {
+  const Context context = open("best");
+  const Matrix matrix = any_matrix();
+  const auto binds = [&](const ecmv_product_options& options) {
+    auto* product = reinterpret_cast<ecmv_product*>(const_cast<ecmv_product_options*>(&options));
+    const ecmv_status status = ecmv_bind_product(context.get(), matrix.get(), &options, &product);
+    CHECK(product == nullptr);
+    return status;
+  };
+  expect(binds(options_of(0)), ECMV_INVALID_ARGUMENT, "A product takes 1 token or more at once, not 0.");
+  expect(binds(options_of(1, "f16")), ECMV_INVALID_ARGUMENT, "is 'f16', not f32 or bf16.");
+  expect(binds(options_of(1, "f32", nullptr)), ECMV_INVALID_ARGUMENT, "The argument 'options->y_type' is NULL.");
+  ecmv_product_options options = options_of(1);
+  options.struct_bytes = 8;
+  expect(binds(options), ECMV_INVALID_ARGUMENT, "The field struct_bytes of the options is 8");
+  options = options_of(1);
+  const std::vector<float> bias(kRows + 1);
+  options.bias = reinterpret_cast<const char*>(bias.data()) + 1;
+  expect(binds(options), ECMV_INVALID_ARGUMENT, "The bias is not aligned to 4 bytes.");
+  ecmv_product* product = nullptr;
+  options = options_of(1);
+  expect(ecmv_bind_product(nullptr, matrix.get(), &options, &product), ECMV_INVALID_ARGUMENT, "'context' is NULL.");
+  expect(ecmv_bind_product(context.get(), nullptr, &options, &product), ECMV_INVALID_ARGUMENT, "'matrix' is NULL.");
+  expect(ecmv_bind_product(context.get(), matrix.get(), nullptr, &product), ECMV_INVALID_ARGUMENT,
+         "'options' is NULL.");
+  expect(ecmv_bind_product(context.get(), matrix.get(), &options, nullptr), ECMV_INVALID_ARGUMENT,
+         "'product' is NULL.");
+
+  const HeldSections held(context, matrix);
+  std::vector<ecmv_span> spans = held.spans;
+  const auto with = [&](const std::vector<ecmv_span>& sections) {
+    options = options_of(1);
+    options.sections = sections.data();
+    options.section_count = sections.size();
+    return binds(options);
+  };
+  const size_t largest = static_cast<size_t>(std::ranges::max_element(spans, {}, &ecmv_span::bytes) - spans.begin());
+  --spans[largest].bytes;
+  expect(with(spans), ECMV_INVALID_ARGUMENT, " bytes, not ");
+  spans = held.spans;
+  spans[largest].place = static_cast<const char*>(spans[largest].place) + 1;
+  expect(with(spans), ECMV_INVALID_ARGUMENT, "is not aligned to 64 bytes.");
+  spans[largest].place = nullptr;
+  expect(with(spans), ECMV_INVALID_ARGUMENT, "is at NULL.");
+  const Memory zeros = memory_of(context, spans[largest].bytes);
+  spans[largest].place = ecmv_place(zeros.get());
+  expect(with(spans), ECMV_INVALID_ARGUMENT, "in the caller's memory has other bytes than the matrix.");
+  spans = held.spans;
+  spans.push_back(spans.back());
+  expect(with(spans), ECMV_INVALID_ARGUMENT, "sections, not ");
+  const std::vector<int32_t> integers(64);
+  if (const Matrix other = encode("raw_int8", "i32", integers.data(), 8, 8)) {
+    options = options_of(1);
+    CHECK(ecmv_bind_product(context.get(), other.get(), &options, &product) == ECMV_REFUSED);
+  }
+}
+
+TEST_CASE("a wrong call of a product ends in a status and a sentence") {
+  const Context context = open("best");
+  const Matrix matrix = any_matrix();
+  Product product = bind(context, matrix, options_of(2));
+  std::vector<float> x(2 * kCols + 1), y(2 * kRows + 1);
+  ecmv_product* const raw = product.get();
+  const auto call = [&](const void* from, int64_t x_stride, int64_t tokens, void* to, int64_t y_stride) {
+    return ecmv_enqueue_product(raw, nullptr, from, x_stride, tokens, to, y_stride);
+  };
+  CHECK(call(x.data(), kCols, 2, y.data(), kRows) == ECMV_OK);
+  for (const int64_t tokens : {int64_t{0}, int64_t{-1}, int64_t{3}, std::numeric_limits<int64_t>::max()})
+    expect(call(x.data(), kCols, tokens, y.data(), kRows), ECMV_INVALID_ARGUMENT,
+           "The product was bound for 1 to 2 tokens, not for ");
+  expect(call(nullptr, kCols, 1, y.data(), kRows), ECMV_INVALID_ARGUMENT, "The argument 'x' is NULL.");
+  expect(call(x.data(), kCols, 1, nullptr, kRows), ECMV_INVALID_ARGUMENT, "The argument 'y' is NULL.");
+  expect(call(x.data(), kCols - 1, 1, y.data(), kRows), ECMV_INVALID_ARGUMENT, "The argument 'x_stride' is 511");
+  expect(call(x.data(), kCols, 1, y.data(), kRows - 1), ECMV_INVALID_ARGUMENT, "The argument 'y_stride' is 63");
+  expect(call(x.data(), std::numeric_limits<int64_t>::max(), 1, y.data(), kRows), ECMV_INVALID_ARGUMENT, "x_stride");
+  expect(call(reinterpret_cast<char*>(x.data()) + 2, kCols, 1, y.data(), kRows), ECMV_INVALID_ARGUMENT,
+         "The argument 'x' is not aligned to 4 bytes.");
+  expect(call(x.data(), kCols, 1, x.data() + kCols - 1, kRows), ECMV_INVALID_ARGUMENT, "'x' and 'y' overlap.");
+  expect(ecmv_enqueue_product(raw, &x, x.data(), kCols, 1, y.data(), kRows), ECMV_INVALID_ARGUMENT,
+         "has no streams: the stream is NULL there.");
+  expect(ecmv_enqueue_product(nullptr, nullptr, x.data(), kCols, 1, y.data(), kRows), ECMV_INVALID_ARGUMENT,
+         "The argument 'product' is NULL.");
+  CHECK_THAT(ecmv_product_kernel(raw, 2), Catch::Matchers::ContainsSubstring("/"));
+  CHECK(ecmv_product_kernel(raw, 3) == std::string());
+  product.reset();
+  expect(call(x.data(), kCols, 1, y.data(), kRows), ECMV_INVALID_ARGUMENT, "There is no such product; was it freed?");
+  CHECK(ecmv_product_kernel(raw, 1) == std::string());
+  CHECK(ecmv_product_scratch_bytes(raw) == 0);
+  ecmv_free_product(raw);
+  ecmv_free_product(nullptr);
+
+  const Memory memory = memory_of(context, 8);
+  char bytes[16];
+  expect(ecmv_read(memory.get(), 1, bytes, 8), ECMV_INVALID_ARGUMENT, "The buffer has 8 bytes");
+  expect(ecmv_write(memory.get(), 0, bytes, 9), ECMV_INVALID_ARGUMENT, "The buffer has 8 bytes");
+  expect(ecmv_write(memory.get(), 0, nullptr, 8), ECMV_INVALID_ARGUMENT, "The argument 'from' is NULL.");
+  expect(ecmv_read(nullptr, 0, bytes, 8), ECMV_INVALID_ARGUMENT, "The argument 'buffer' is NULL.");
+  CHECK(ecmv_place(nullptr) == nullptr);
+}
+
+TEST_CASE("the emulator knows its memory, and where it ends", "[emulator]") {
+  const Context context = open_or_skip("emulator");
+  const Weights w = some_weights("quad_huffman", "bf16", 64, 512);
+  if (w.matrix == nullptr) SKIP("The codec quad_huffman is not part of this build.");
+  const Product product = bind(context, w.matrix, options_of(4, "bf16", "bf16"));
+  const Memory x = memory_of(context, 4 * 2 * 512), y = memory_of(context, 4 * 2 * 64);
+  const auto call = [&](void* stream, const void* from, int64_t tokens, void* to) {
+    return ecmv_enqueue_product(product.get(), stream, from, 512, tokens, to, 64);
+  };
+  CHECK(error_of(call(nullptr, ecmv_place(x.get()), 4, ecmv_place(y.get()))) == "");
+  std::vector<uint16_t> host(4 * 512);
+  expect(call(nullptr, host.data(), 4, ecmv_place(y.get())), ECMV_INVALID_ARGUMENT,
+         "The argument 'x' is no memory of the device.");
+  expect(call(nullptr, ecmv_place(x.get()), 4, host.data()), ECMV_INVALID_ARGUMENT, "'y' is no memory of the device.");
+  expect(call(nullptr, static_cast<char*>(ecmv_place(x.get())) + 2, 4, ecmv_place(y.get())), ECMV_INVALID_ARGUMENT,
+         "The argument 'x' has 4094 bytes of the device there, and 4096 are needed.");
+  expect(call(host.data(), ecmv_place(x.get()), 4, ecmv_place(y.get())), ECMV_INVALID_ARGUMENT, "has no streams");
+  HeldSections held(context, w.matrix);
+  ecmv_product_options options = options_of(1);
+  options.sections = held.spans.data();
+  options.section_count = held.spans.size();
+  const auto large =
+      static_cast<size_t>(std::ranges::max_element(held.spans, {}, &ecmv_span::bytes) - held.spans.begin());
+  const std::vector<char> elsewhere(held.spans[large].bytes + 256);
+  held.spans[large].place = elsewhere.data() + (256 - reinterpret_cast<uintptr_t>(elsewhere.data()) % 256) % 256;
+  ecmv_product* none = nullptr;
+  expect(ecmv_bind_product(context.get(), w.matrix.get(), &options, &none), ECMV_INVALID_ARGUMENT,
+         "is no memory of the device.");
+}
+
+TEST_CASE("several threads enqueue one product and others, and one of them is freed meanwhile") {
+  const Context context = open("best", 2);
+  const Matrix matrix = any_matrix();
+  const Product shared = bind(context, matrix, options_of(3));
+  ecmv_product* const brief = bind(context, matrix, options_of(3)).release();
+  const std::vector<int8_t> numbers = some_numbers(3 * kCols, 5);
+  const std::vector<float> x(numbers.begin(), numbers.end());
+  std::vector<float> expected(3 * kRows);
+  REQUIRE(ecmv_enqueue_product(shared.get(), nullptr, x.data(), kCols, 3, expected.data(), kRows) == ECMV_OK);
+  std::vector<int> wrong(4, 0);
+  std::vector<std::thread> threads;
+  for (size_t number = 0; number < wrong.size(); ++number)
+    threads.emplace_back([&, number] {
+      for (int round = 0; round < 50; ++round) {
+        std::vector<float> y(3 * kRows);
+        wrong[number] += ecmv_enqueue_product(shared.get(), nullptr, x.data(), kCols, 3, y.data(), kRows) != ECMV_OK;
+        wrong[number] += y != expected;
+        std::ranges::fill(y, -1.0f);
+        const ecmv_status status = ecmv_enqueue_product(brief, nullptr, x.data(), kCols, 3, y.data(), kRows);
+        wrong[number] += status == ECMV_OK ? y != expected : status != ECMV_INVALID_ARGUMENT;
+        if (number == 0 && round == 20) ecmv_free_product(brief);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == std::vector<int>(4, 0));
+}
+
+TEST_CASE("a product outlives its matrix, its context and its memory's handles") {
+  Context context = open("best");
+  Matrix matrix = any_matrix();
+  const Product product = bind(context, matrix, options_of(1));
+  context.reset();
+  matrix.reset();
+  const std::vector<int8_t> numbers = some_numbers(kCols, 5);
+  const std::vector<float> x(numbers.begin(), numbers.end());
+  std::vector<float> y(kRows);
+  REQUIRE(ecmv_enqueue_product(product.get(), nullptr, x.data(), kCols, 1, y.data(), kRows) == ECMV_OK);
+  for (size_t row = 0; row < kRows; ++row) {
+    double sum = 0;
+    for (size_t col = 0; col < kCols; ++col) sum += double{x[col]} * weights()[row * kCols + col];
+    CHECK(double{y[row]} == sum);  // small integers
+  }
+}
