@@ -271,18 +271,19 @@ class CpuExecutor final : public Executor {
   }
   // Every thread brings a part of each token.
   void carry_out(const LoadTokens& step, int thread) const {
-    const Rows cols = rows_of_worker(step.cols, kMarkBytes, thread, crew_->threads());
-    if (cols.count() <= 0) return;
+    const Rows part = rows_of_worker(step.to_stride, kMarkBytes, thread, crew_->threads());
+    const int64_t from_bytes = bytes_of(step.from_type), to_bytes = bytes_of(step.to_type),
+                  end = std::min(part.end, step.cols), zeros = std::max(part.begin, step.cols);
     for (int64_t token = 0; token < step.tokens; ++token) {
-      const std::byte* const from = step.from + (token * step.from_stride) * bytes_of(step.from_type);
-      std::byte* const to = step.to + (token * step.to_stride) * bytes_of(step.to_type);
-      if (step.from_type == step.to_type) {
-        const int64_t bytes = bytes_of(step.to_type);
-        std::memcpy(to + cols.begin * bytes, from + cols.begin * bytes, static_cast<size_t>(cols.count() * bytes));
-      } else {
-        for (int64_t col = cols.begin; col < cols.end; ++col)
+      const std::byte* const from = step.from + token * step.from_stride * from_bytes;
+      std::byte* const to = step.to + token * step.to_stride * to_bytes;
+      if (part.begin < end && step.from_type == step.to_type)
+        std::memcpy(to + part.begin * to_bytes, from + part.begin * to_bytes,
+                    static_cast<size_t>((end - part.begin) * to_bytes));
+      else
+        for (int64_t col = part.begin; col < end; ++col)
           store_number(step.to_type, to, col, number_of(step.from_type, from, col));
-      }
+      if (zeros < part.end) std::memset(to + zeros * to_bytes, 0, static_cast<size_t>((part.end - zeros) * to_bytes));
     }
   }
   void carry_out(const StoreProducts& step, int thread) const {

@@ -221,6 +221,16 @@ typedef struct ecmv_span {
   size_t bytes;
 } ecmv_span;
 
+/* Memory that products use while they run: tokens and results in the kernels' form, and scratch of kernels. Products
+ * with one workspace take turns, also on different streams, so those of a model's layers, which run one after the
+ * other, share one. It grows when a product is bound that needs more; then products that were bound before keep theirs,
+ * so bind the largest first. It may be freed before its products. */
+typedef struct ecmv_workspace ecmv_workspace;
+ECMV_API ecmv_status ecmv_make_workspace(const ecmv_context* context, ecmv_workspace** workspace);
+/* The bytes that it has for the next product; 0 for NULL. */
+ECMV_API size_t ecmv_workspace_bytes(const ecmv_workspace* workspace);
+ECMV_API void ecmv_free_workspace(ecmv_workspace* workspace);
+
 typedef struct ecmv_product_options {
   size_t struct_bytes; /* sizeof(ecmv_product_options), set by the caller */
   int64_t max_tokens;  /* of one ecmv_enqueue_product; at least 1 */
@@ -233,6 +243,7 @@ typedef struct ecmv_product_options {
    * share. */
   const ecmv_span* sections;
   size_t section_count;
+  ecmv_workspace* workspace; /* of the same context; NULL: one of its own */
 } ecmv_product_options;
 
 /* Y = W X for a stored matrix W, [rows, cols], of any type that float32 holds exactly. The tokens are X, [tokens,

@@ -26,17 +26,18 @@ datasets::FileBytes open_bytes(const std::string& path) {
   }
 }
 
-// Over the bytes of all sections, in hexadecimal. A changed file may still decode, to other elements.
+// Over the description without its hash and the bytes of all sections, in hexadecimal. A changed file may still decode,
+// to another matrix.
 template <typename Sections>
-std::string hash_of_sections(const Sections& sections) {
-  uint64_t hash = 0;
-  for (const auto& section : sections) {
-    const std::span<const std::byte> bytes(section.bytes);
-    hash = hash * 0x9E3779B97F4A7C15u + backends::hash_of(bytes);
-  }
-  char text[17];
-  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(hash));
-  return text;
+std::string hash_of(json description, const Sections& sections) {
+  description.erase("hash");
+  const std::string text = description.dump();
+  uint64_t hash = backends::hash_of(std::as_bytes(std::span(text)));
+  for (const auto& section : sections)
+    hash = hash * 0x9E3779B97F4A7C15u + backends::hash_of(std::span<const std::byte>(section.bytes));
+  char hexadecimal[17];
+  std::snprintf(hexadecimal, sizeof(hexadecimal), "%016llx", static_cast<unsigned long long>(hash));
+  return hexadecimal;
 }
 
 std::string tensor_name(const std::string& matrix, std::string_view section) {
@@ -51,19 +52,20 @@ json description_of(const NamedMatrix& named) {
                         {"role", backends::role_name(section.role)},
                         {"alignment", section.align_bytes},
                         {"padding", section.padding_bytes}});
-  return {{"name", named.name},
-          {"codec", matrix.codec},
-          {"settings", matrix.settings.to_string()},
-          {"format_version", matrix.format_version},
-          {"type", datasets::element_type_name(matrix.type)},
-          {"rows", matrix.shape.rows},
-          {"cols", matrix.shape.cols},
-          {"sections", sections},
-          {"hash", hash_of_sections(matrix.sections)}};
+  json description = {{"name", named.name},
+                      {"codec", matrix.codec},
+                      {"settings", matrix.settings.to_string()},
+                      {"format_version", matrix.format_version},
+                      {"type", datasets::element_type_name(matrix.type)},
+                      {"rows", matrix.shape.rows},
+                      {"cols", matrix.shape.cols},
+                      {"sections", sections}};
+  description["hash"] = hash_of(description, matrix.sections);
+  return description;
 }
 
 // The header of the file: its length and the JSON text, filled up with spaces.
-std::string header_of(const std::vector<NamedMatrix>& matrices) {
+std::string header_of(const std::vector<NamedMatrix>& matrices) try {
   json header = json::object(), described = json::array();
   size_t end = 0;
   for (const NamedMatrix& named : matrices) {
@@ -78,16 +80,14 @@ std::string header_of(const std::vector<NamedMatrix>& matrices) {
       tensor = {{"dtype", "U8"}, {"shape", {section.bytes.size()}}, {"data_offsets", {begin, end}}};
     }
   }
-  try {
-    header["__metadata__"] = {{kVersion, kThisVersion}, {kMatrices, described.dump()}};
-    std::string text = header.dump();
-    text.resize((text.size() + 7) / 8 * 8, ' ');
-    std::string length;
-    for (int i = 0; i < 8; ++i) length += static_cast<char>(text.size() >> (8 * i) & 0xFF);
-    return length + text;
-  } catch (const json::exception&) {
-    throw Failure(ECMV_INVALID_ARGUMENT, "The name of a matrix is not UTF-8.");
-  }
+  header["__metadata__"] = {{kVersion, kThisVersion}, {kMatrices, described.dump()}};
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  std::string length;
+  for (int i = 0; i < 8; ++i) length += static_cast<char>(text.size() >> (8 * i) & 0xFF);
+  return length + text;
+} catch (const json::exception&) {
+  throw Failure(ECMV_INVALID_ARGUMENT, "The name of a matrix is not UTF-8.");
 }
 
 void write_to(const std::string& path, const std::string& header, const std::vector<NamedMatrix>& matrices) {
@@ -101,12 +101,18 @@ void write_to(const std::string& path, const std::string& header, const std::vec
   if (!file) throw Failure(ECMV_FAILED, "The file " + path + " cannot be written.");
 }
 
+// Numbers of other types would be converted, whatever they are.
+int64_t integer(const json& number) {
+  if (!number.is_number_integer()) throw Failure(ECMV_MALFORMED, "The file has a number that is no integer.");
+  return number.get<int64_t>();
+}
+
 MatrixParts parts_from(const json& described, const std::string& name, const datasets::Safetensors& file) {
   MatrixParts parts{.codec = described.at("codec"),
                     .settings = described.at("settings"),
                     .element_type = described.at("type"),
-                    .format_version = described.at("format_version"),
-                    .shape = {described.at("rows"), described.at("cols")},
+                    .format_version = static_cast<uint32_t>(integer(described.at("format_version"))),
+                    .shape = {integer(described.at("rows")), integer(described.at("cols"))},
                     .sections = {}};
   for (const json& section : described.at("sections")) {
     const std::string tensor = tensor_name(name, section.at("name").get<std::string>());
@@ -115,8 +121,8 @@ MatrixParts parts_from(const json& described, const std::string& name, const dat
       throw Failure(ECMV_MALFORMED, "The file has no tensor '" + tensor + "' of bytes.");
     parts.sections.push_back({.name = section.at("name"),
                               .role = section.at("role"),
-                              .align_bytes = section.at("alignment"),
-                              .padding_bytes = section.at("padding"),
+                              .align_bytes = integer(section.at("alignment")),
+                              .padding_bytes = integer(section.at("padding")),
                               .bytes = found->bytes});
   }
   return parts;
@@ -157,7 +163,7 @@ MatrixFile::MatrixFile(const std::string& path) : bytes_(open_bytes(path)) {
       const std::string name = one.at("name");
       if (!by_name_.emplace(name, all_.size()).second)
         throw Failure(ECMV_MALFORMED, "The file " + path + " has the matrix '" + name + "' twice.");
-      all_.push_back({name, one.at("hash"), parts_from(one, name, file)});
+      all_.push_back({name, one.at("hash"), one.dump(), parts_from(one, name, file)});
     }
   } catch (const datasets::DatasetError& error) {
     throw Failure(ECMV_MALFORMED, path + ": " + error.what());
@@ -171,7 +177,7 @@ std::unique_ptr<ecmv_compressed_matrix> MatrixFile::load(const std::string& name
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) throw Failure(ECMV_INVALID_ARGUMENT, "The file has no matrix '" + name + "'.");
   const Stored& stored = all_[found->second];
-  if (hash_of_sections(stored.parts.sections) != stored.hash)
+  if (hash_of(json::parse(stored.description), stored.parts.sections) != stored.hash)
     throw Failure(ECMV_MALFORMED, "The matrix '" + name + "' has other bytes than were written.");
   return join(stored.parts);
 }

@@ -30,8 +30,8 @@ class MatrixFile {
 
  private:
   struct Stored {
-    std::string name, hash;
-    MatrixParts parts;  // sections show the file's bytes
+    std::string name, hash, description;  // the description as JSON
+    MatrixParts parts;                    // sections show the file's bytes
   };
   datasets::FileBytes bytes_;
   std::vector<Stored> all_;

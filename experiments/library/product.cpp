@@ -45,11 +45,54 @@ void expect_aligned(const std::byte* place, int64_t alignment, const std::string
 
 }  // namespace
 
-Product::Product(const Devices& devices, const ecmv_compressed_matrix& matrix, ProductRequest request)
-    : entry_(*matrix.entry), request_(std::move(request)), settings_(matrix.matrix.settings) {
-  for (const auto& device : devices) engines_.emplace_back(device);
+// --- workspaces ------------------------------------------------------------------------------------------
+
+int64_t Workspace::Piece::bytes() const {
+  int64_t all = tokens->size() + sums->size();
+  for (const auto& buffer : scratch) all += buffer->size();
+  return all;
+}
+
+Workspace::Workspace(const Devices& devices) {
+  for (const auto& device : devices) engines.emplace_back(device);
+}
+
+std::shared_ptr<Workspace::Piece> Workspace::piece_for(const Needs& needs) {
+  Needs size = last_ == nullptr ? Needs{} : last_->size;
+  if (last_ != nullptr && needs.tokens <= size.tokens && needs.sums <= size.sums && needs.scratch <= size.scratch)
+    return last_;
+  size = {std::max(size.tokens, needs.tokens), std::max(size.sums, needs.sums), std::max(size.scratch, needs.scratch)};
+  backends::Executor& executor = *engines.front().executor;
+  auto piece = std::make_shared<Piece>();
+  piece->size = size;
+  piece->tokens = executor.allocate(size.tokens, "the tokens");
+  piece->sums = executor.allocate(size.sums, "the products");
+  for (int worker = 0; worker < executor.workers(); ++worker) {
+    piece->scratch.push_back(executor.allocate(size.scratch, "the scratch"));
+    piece->scratch_places.push_back(piece->scratch.back()->data());
+  }
+  return last_ = std::move(piece);
+}
+
+void Workspace::wait() {
+  for (Engine& engine : engines) try {
+      engine.executor->wait();
+    } catch (const std::exception&) {
+      // A lost device has nothing left to wait for, and the caller's synchronisation tells the loss.
+    }
+}
+
+// --- binding ---------------------------------------------------------------------------------------------
+
+Product::Product(std::shared_ptr<Workspace> workspace, const ecmv_compressed_matrix& matrix, ProductRequest request)
+    : workspace_(std::move(workspace)),
+      entry_(*matrix.entry),
+      request_(std::move(request)),
+      settings_(matrix.matrix.settings) {
+  backends::Device& device = *workspace_->engines.front().device;
+  for (Engine& engine : workspace_->engines) places_.emplace_back(*engine.executor);
   if (request_.sections.empty()) {
-    uploaded_ = upload(matrix, *devices.front());
+    uploaded_ = upload(matrix, device);
     view_ = &uploaded_->view();
   } else {
     take_sections(matrix);
@@ -60,19 +103,11 @@ Product::Product(const Devices& devices, const ecmv_compressed_matrix& matrix, P
     expect_usable(request_.bias, view_->shape.rows * backends::bytes_of(request_.y), "The bias");
   }
   for (const int batch : batches_up_to(request_.max_tokens)) bind_part(batch);
-  allocate();
-  if (is_gpu(*devices.front())) run_all_once();
+  piece_ = workspace_->piece_for(needs());
+  if (is_gpu(device)) run_all_once();
 }
 
 Product::~Product() { wait(); }
-
-void Product::wait() {
-  for (Engine& engine : engines_) try {
-      engine.executor->wait();
-    } catch (const std::exception&) {
-      // A lost device has nothing left to wait for, and the caller's synchronisation tells the loss.
-    }
-}
 
 // --- sections that the caller holds ----------------------------------------------------------------------
 
@@ -81,8 +116,8 @@ void Product::take_sections(const ecmv_compressed_matrix& matrix) {
   if (request_.sections.size() != stored.size())
     throw Failure(ECMV_INVALID_ARGUMENT, "The matrix has " + std::to_string(stored.size()) + " sections, not " +
                                              std::to_string(request_.sections.size()) + ".");
-  const bool on_gpu = is_gpu(*engines_.front().device);
-  engines_.front().executor->wait();  // for what the caller put there
+  const bool on_gpu = is_gpu(*workspace_->engines.front().device);
+  workspace_->engines.front().executor->wait();  // for what the caller put there
   own_view_ = matrix.matrix.view();
   own_view_.settings = &settings_;
   for (size_t i = 0; i < stored.size(); ++i) {
@@ -108,7 +143,7 @@ void Product::take_sections(const ecmv_compressed_matrix& matrix) {
 // Kernels check nothing, so bytes of another matrix could lead them anywhere.
 void Product::expect_same_bytes(std::span<const std::byte> section, const backends::Section& stored) {
   constexpr size_t kChunk = size_t{4} << 20;
-  const std::unique_ptr<backends::Executor> reader = engines_.front().device->executor(false);
+  const std::unique_ptr<backends::Executor> reader = workspace_->engines.front().device->executor(false);
   std::byte* const host = reader->allocate_host(static_cast<int64_t>(std::min(kChunk, section.size())));
   for (size_t at = 0; at < section.size(); at += kChunk) {
     const size_t bytes = std::min(kChunk, section.size() - at);
@@ -128,39 +163,41 @@ void Product::bind_part(int batch) {
   Part& part = parts_.emplace_back();
   part.batch = batch;
   if (request_.x == Activations::bf16)
-    for (Engine& engine : engines_)
+    for (size_t engine = 0; engine < places_.size(); ++engine)
       if (try_kernels(part, engine, Op::matmul, Activations::bf16)) return;
   for (const Op op : {Op::matmul, Op::decode})
-    for (Engine& engine : engines_)
+    for (size_t engine = 0; engine < places_.size(); ++engine)
       if (try_kernels(part, engine, op, Activations::f32)) return;
-  if (engines_.front().executor->runs_host_code()) return use_reference(part);
+  if (workspace_->engines.front().executor->runs_host_code()) return use_reference(part);
   throw Failure(ECMV_REFUSED, !first_reason_.empty()
                                   ? first_reason_
                                   : "The codec '" + std::string(entry_.id) + "' has no kernel for it on the backend '" +
-                                        engines_.front().device->info().backend + "'.");
+                                        workspace_->engines.front().device->info().backend + "'.");
 }
 
-bool Product::try_kernels(Part& part, Engine& engine, Op op, Activations activations) {
+bool Product::try_kernels(Part& part, size_t number, Op op, Activations activations) {
+  Engine& engine = workspace_->engines[number];
   for (const backends::Kernel& kernel : entry_.kernels(engine.device->info().backend)) {
     if (kernel.op != op || kernel.whole_chain || kernel.group_cols != 0) continue;
     if (op == Op::matmul && kernel.activations != activations) continue;
     engine.executor->select();
     const backends::Policy& chosen = backends::chosen_policy(kernel, *view_, engine.device->info(), part.batch);
-    if (try_policy(part, engine, kernel, chosen)) return true;
+    if (try_policy(part, number, kernel, chosen)) return true;
     for (const backends::Policy& policy : kernel.policies)
-      if (&policy != &chosen && try_policy(part, engine, kernel, policy)) return true;
+      if (&policy != &chosen && try_policy(part, number, kernel, policy)) return true;
   }
   return false;
 }
 
-bool Product::try_policy(Part& part, Engine& engine, const backends::Kernel& kernel, const backends::Policy& policy) {
+bool Product::try_policy(Part& part, size_t number, const backends::Kernel& kernel, const backends::Policy& policy) {
+  Engine& engine = workspace_->engines[number];
   std::string reason = kernel.refuses(*view_, engine.device->info(), policy);
   if (reason.empty()) try {
       const backends::Layer layer{.matrix = view_};
-      engine.place.begin(1);
+      places_[number].begin(1);
       part.engine = &engine;
       const backends::BoundKernel bound =
-          kernel.bind(policy, {&layer, 1}, kernel.op == Op::matmul ? part.batch : 1, engine.place);
+          kernel.bind(policy, {&layer, 1}, kernel.op == Op::matmul ? part.batch : 1, places_[number]);
       if (kernel.op == Op::matmul) reason = backends::why_too_loose(bound.facts.rounding, *view_, kernel.activations);
       if (reason.empty() && !bound.facts.capturable && !engine.device->info().emulated)
         reason = "The kernel's launches cannot be captured in a graph.";
@@ -185,7 +222,7 @@ bool Product::try_policy(Part& part, Engine& engine, const backends::Kernel& ker
 }
 
 void Product::use_reference(Part& part) {
-  part.engine = &engines_.front();
+  part.engine = &workspace_->engines.front();
   part.decode = backends::BoundKernel(ReferenceDecode{entry_.codec, view_},
                                       {.rows_per_block = std::max<int64_t>(1, view_->shape.rows)});
   part.kernel = part.engine->device->info().backend + "/reference";
@@ -197,32 +234,15 @@ void Product::multiply_decoded(Part& part) {
   part.product = part.engine->executor->multiply_decoded(Op::matmul, part.decode, *view_, {}, request_.x, part.batch);
 }
 
-void Product::allocate() {
-  backends::Executor& executor = *engines_.front().executor;
-  const auto workers = static_cast<size_t>(executor.workers());
+Workspace::Needs Product::needs() const {
   const auto [rows, cols] = view_->shape;
-  std::vector<int64_t> scratch(workers, 0);
-  int64_t token_bytes[2] = {0, 0};
+  Workspace::Needs needs{.sums = parts_.back().batch * rows * static_cast<int64_t>(sizeof(float))};
   for (const Part& part : parts_) {
-    const int64_t bytes =
-        part.batch * backends::token_stride(cols, part.activations) * backends::bytes_of(part.activations);
-    int64_t& most = token_bytes[static_cast<size_t>(part.activations)];
-    most = std::max(most, bytes);
-    for (int64_t& of_worker : scratch) of_worker = std::max(of_worker, part.product.facts.scratch_bytes);
+    const int64_t token = backends::token_stride(cols, part.activations) * backends::bytes_of(part.activations);
+    needs.tokens = std::max(needs.tokens, part.batch * token);
+    needs.scratch = std::max(needs.scratch, part.product.facts.scratch_bytes);
   }
-  const auto made = [&](int64_t bytes, const char* what) {
-    scratch_bytes_ += bytes;
-    return executor.allocate(bytes, what);
-  };
-  for (size_t type = 0; type < 2; ++type)
-    if (token_bytes[type] > 0) tokens_[type] = made(token_bytes[type], "the tokens");
-  sums_ = made(parts_.back().batch * rows * static_cast<int64_t>(sizeof(float)), "the products");
-  std::vector<std::byte*> places;
-  for (const int64_t bytes : scratch) {
-    scratch_.push_back(made(bytes, "the scratch"));
-    places.push_back(scratch_.back()->data());
-  }
-  for (Engine& engine : engines_) engine.executor->set_scratch(places);
+  return needs;
 }
 
 // --- calls -----------------------------------------------------------------------------------------------
@@ -231,11 +251,10 @@ void Product::allocate() {
 // stands in for the caller's; it is as large, and what it holds means nothing.
 void Product::run_all_once() {
   if (view_->shape.rows == 0) return;
-  for (const Part& part : parts_) {
-    const std::byte* const from = tokens_[static_cast<size_t>(part.activations)]->data();
-    enqueue_part(part, nullptr, {from, view_->shape.cols}, 1, {sums_->data(), view_->shape.rows});
-  }
-  engines_.front().executor->wait();
+  for (const Part& part : parts_)
+    enqueue_part(part, nullptr, {piece_->tokens->data(), view_->shape.cols}, 1,
+                 {piece_->sums->data(), view_->shape.rows});
+  workspace_->engines.front().executor->wait();
 }
 
 const Product::Part& Product::part_for(int64_t tokens) const {
@@ -248,7 +267,7 @@ const char* Product::kernel(int64_t tokens) const {
 }
 
 void Product::expect_usable(const std::byte* place, int64_t bytes, const std::string& what) const {
-  const std::string why = engines_.front().executor->why_unusable(place, bytes, what);
+  const std::string why = workspace_->engines.front().executor->why_unusable(place, bytes, what);
   if (!why.empty()) throw Failure(ECMV_INVALID_ARGUMENT, why);
 }
 
@@ -262,6 +281,8 @@ void Product::expect_call(const Tokens& x, int64_t tokens, const Tokens& y) cons
     if (numbers.stride < length || numbers.stride > kMaxSide)
       throw Failure(ECMV_INVALID_ARGUMENT, who + "_stride' is " + std::to_string(numbers.stride) +
                                                ", and a token has " + std::to_string(length) + " elements.");
+    if (tokens * numbers.stride > kMaxElements)
+      throw Failure(ECMV_INVALID_ARGUMENT, who + "' would have more elements than any memory.");
     if (length == 0) return int64_t{0};
     if (numbers.place == nullptr) throw Failure(ECMV_INVALID_ARGUMENT, who + "' is NULL.");
     expect_aligned(numbers.place, backends::bytes_of(type), who + "'");
@@ -287,9 +308,9 @@ void Product::enqueue(void* stream, Tokens x, int64_t tokens, Tokens y) {
 // Where the kernel takes more tokens than there are, it multiplies what an earlier call left as well.
 void Product::enqueue_part(const Part& part, void* stream, Tokens x, int tokens, Tokens y) {
   const auto [rows, cols] = view_->shape;
-  std::byte* const own = tokens_[static_cast<size_t>(part.activations)]->data();
+  std::byte* const own = piece_->tokens->data();
   const int64_t stride = backends::token_stride(cols, part.activations);
-  auto* const sums = reinterpret_cast<float*>(sums_->data());
+  auto* const sums = reinterpret_cast<float*>(piece_->sums->data());
   const bool is_f32 = part.activations == Activations::f32;
   const backends::Step steps[] = {
       backends::LoadTokens{x.place, request_.x, x.stride, own, part.activations, stride, cols, tokens},
@@ -301,6 +322,7 @@ void Product::enqueue_part(const Part& part, void* stream, Tokens x, int tokens,
                                              .y_stride = rows}},
       backends::StoreProducts{&part.product, rows, tokens, sums, request_.bias, request_.y,
                               const_cast<std::byte*>(y.place), y.stride}};
+  part.engine->executor->set_scratch(piece_->scratch_places);
   try {
     part.engine->executor->enqueue_on(stream, steps);
   } catch (const std::invalid_argument& error) {  // a stream where there are none

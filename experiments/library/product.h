@@ -2,9 +2,9 @@
 // memory for them. It uses the backends' kernels and steps without a pass, which would copy its inputs and results.
 #pragma once
 
-#include <array>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,6 +13,42 @@
 #include "experiments/library/handles.h"
 
 namespace ecmv::library {
+
+// Memory that products use while they run: tokens and sums in the kernels' form, and scratch. Those with one workspace
+// take turns.
+class Workspace {
+ public:
+  // A device with its executor. The devices of one workspace use the same memory.
+  struct Engine {
+    explicit Engine(std::shared_ptr<backends::Device> of) : device(std::move(of)), executor(device->executor(false)) {}
+    std::shared_ptr<backends::Device> device;
+    std::unique_ptr<backends::Executor> executor;
+  };
+  struct Needs {
+    int64_t tokens = 0, sums = 0, scratch = 0;  // bytes; scratch of every worker
+  };
+  // It stays where it is while a product or the workspace holds it, since graphs keep its addresses.
+  struct Piece {
+    Needs size;
+    std::unique_ptr<backends::Buffer> tokens, sums;
+    std::vector<std::unique_ptr<backends::Buffer>> scratch;
+    std::vector<std::byte*> scratch_places;
+    int64_t bytes() const;
+  };
+
+  explicit Workspace(const Devices& devices);
+  // A piece that is large enough: the last one, or a larger one.
+  std::shared_ptr<Piece> piece_for(const Needs& needs);
+  int64_t bytes() const { return last_ == nullptr ? 0 : last_->bytes(); }
+  // Waits for all work of the devices.
+  void wait();
+
+  std::deque<Engine> engines;
+  std::mutex mutex;  // the turn on a CPU
+
+ private:
+  std::shared_ptr<Piece> last_;
+};
 
 struct ProductRequest {
   int64_t max_tokens = 1;
@@ -30,30 +66,22 @@ struct Tokens {
 class Product {
  public:
   // Throws Failure, OutOfMemory.
-  Product(const Devices& devices, const ecmv_compressed_matrix& matrix, ProductRequest request);
+  Product(std::shared_ptr<Workspace> workspace, const ecmv_compressed_matrix& matrix, ProductRequest request);
   Product(const Product&) = delete;
   ~Product();
   // One call at a time. Throws Failure.
   void enqueue(void* stream, Tokens x, int64_t tokens, Tokens y);
-  // Waits for all work of the devices.
-  void wait();
-  int64_t scratch_bytes() const { return scratch_bytes_; }
+  void wait() { workspace_->wait(); }
+  int64_t scratch_bytes() const { return piece_->bytes(); }
   // nullptr: not so many tokens.
   const char* kernel(int64_t tokens) const;
 
  private:
-  // A device with its executor. The devices of one product use the same memory.
-  struct Engine {
-    explicit Engine(std::shared_ptr<backends::Device> of)
-        : device(std::move(of)), executor(device->executor(false)), place(*executor) {}
-    std::shared_ptr<backends::Device> device;
-    std::unique_ptr<backends::Executor> executor;
-    backends::PassPlace place;
-  };
+  using Engine = Workspace::Engine;
   // The kernel for up to `batch` tokens at once.
   struct Part {
     int batch = 0;
-    Engine* engine = nullptr;
+    Engine* engine = nullptr;                                        // of the workspace
     backends::Activations activations = backends::Activations::f32;  // that it reads
     backends::BoundKernel decode, product;
     std::string kernel;
@@ -62,17 +90,18 @@ class Product {
   void take_sections(const ecmv_compressed_matrix& matrix);
   void expect_same_bytes(std::span<const std::byte> section, const backends::Section& stored);
   void bind_part(int batch);
-  bool try_kernels(Part& part, Engine& engine, backends::Op op, backends::Activations activations);
-  bool try_policy(Part& part, Engine& engine, const backends::Kernel& kernel, const backends::Policy& policy);
+  bool try_kernels(Part& part, size_t engine, backends::Op op, backends::Activations activations);
+  bool try_policy(Part& part, size_t engine, const backends::Kernel& kernel, const backends::Policy& policy);
   void use_reference(Part& part);
   void multiply_decoded(Part& part);
-  void allocate();
+  Workspace::Needs needs() const;
   void run_all_once();
   const Part& part_for(int64_t tokens) const;
   void enqueue_part(const Part& part, void* stream, Tokens x, int tokens, Tokens y);
   void expect_usable(const std::byte* place, int64_t bytes, const std::string& what) const;
   void expect_call(const Tokens& x, int64_t tokens, const Tokens& y) const;
 
+  const std::shared_ptr<Workspace> workspace_;
   const codecs::CodecEntry& entry_;
   const ProductRequest request_;
   backends::Settings settings_;
@@ -80,14 +109,10 @@ class Product {
   backends::CompressedView own_view_;           // of the caller's sections
   std::shared_ptr<backends::UploadedMatrix> uploaded_;
   const backends::CompressedView* view_ = nullptr;
-  std::deque<Engine> engines_;
-  std::deque<Part> parts_;  // ascending; kernels point into them
+  std::deque<backends::PassPlace> places_;  // of the bindings, by engine
+  std::deque<Part> parts_;                  // ascending; kernels point into them
   std::string first_reason_;
-  // Of the first engine's memory.
-  std::array<std::unique_ptr<backends::Buffer>, 2> tokens_;  // by activations, [batch, token_stride]
-  std::unique_ptr<backends::Buffer> sums_;
-  std::vector<std::unique_ptr<backends::Buffer>> scratch_;
-  int64_t scratch_bytes_ = 0;
+  std::shared_ptr<Workspace::Piece> piece_;
 };
 
 }  // namespace ecmv::library

@@ -16,6 +16,11 @@ struct ecmv_buffer {
   std::unique_ptr<backends::Buffer> bytes;
 };
 
+struct ecmv_workspace {
+  Devices devices;
+  std::shared_ptr<Workspace> shared;
+};
+
 backends::Executor& ecmv_context::memory() const {
   const std::scoped_lock lock(mutex);
   if (executor == nullptr) executor = devices.front()->executor(false);
@@ -24,22 +29,25 @@ backends::Executor& ecmv_context::memory() const {
 
 namespace {
 
-constexpr size_t kFirstOptionsBytes = 56;
-static_assert(sizeof(ecmv_product_options) >= kFirstOptionsBytes);
+constexpr size_t kFirstOptionsBytes = sizeof(ecmv_product_options);
 
 // --- handles ---------------------------------------------------------------------------------------------
 
 // A product ends when the last call that uses it does.
 struct Held {
   Devices devices;
+  std::shared_ptr<Workspace> workspace;
   std::unique_ptr<Product> product;
-  std::mutex mutex;
 
-  // Its turn: that of all GPUs, or its own on a CPU.
-  std::unique_lock<std::mutex> turn() { return is_gpu(*devices.front()) ? lock_gpu(devices) : std::unique_lock(mutex); }
+  // Its turn: that of all GPUs, or its workspace's on a CPU.
+  std::unique_lock<std::mutex> turn() {
+    return is_gpu(*devices.front()) ? lock_gpu(devices) : std::unique_lock(workspace->mutex);
+  }
   ~Held() {
+    if (workspace == nullptr) return;
     const auto lock = turn();
     product.reset();
+    if (is_gpu(*devices.front())) workspace.reset();  // under the GPUs' lock, as it may be the last to have memory
   }
 };
 
@@ -165,6 +173,30 @@ ecmv_status ecmv_synchronize(const ecmv_context* context) {
   });
 }
 
+ecmv_status ecmv_make_workspace(const ecmv_context* context, ecmv_workspace** workspace) {
+  if (workspace != nullptr) *workspace = nullptr;
+  return guarded([&] {
+    need(workspace, "workspace");
+    const Devices& devices = given(context, "context").devices;
+    const auto lock = lock_gpu(devices);
+    *workspace = new ecmv_workspace{devices, std::make_shared<Workspace>(devices)};
+  });
+}
+
+size_t ecmv_workspace_bytes(const ecmv_workspace* workspace) {
+  if (workspace == nullptr) return 0;
+  const auto lock =
+      is_gpu(*workspace->devices.front()) ? lock_gpu(workspace->devices) : std::unique_lock(workspace->shared->mutex);
+  return static_cast<size_t>(workspace->shared->bytes());
+}
+
+void ecmv_free_workspace(ecmv_workspace* workspace) {
+  if (workspace == nullptr) return;
+  const Devices devices = workspace->devices;
+  const auto lock = lock_gpu(devices);
+  delete workspace;
+}
+
 ecmv_status ecmv_bind_product(const ecmv_context* context, const ecmv_compressed_matrix* matrix,
                               const ecmv_product_options* options, ecmv_product** product) {
   if (product != nullptr) *product = nullptr;
@@ -175,11 +207,18 @@ ecmv_status ecmv_bind_product(const ecmv_context* context, const ecmv_compressed
     ProductRequest request = request_of(given(options, "options"));
     if (const std::string reason = backends::why_no_float_product({stored.shape, stored.type, {}}); !reason.empty())
       throw Failure(ECMV_REFUSED, reason);
+    if (options->workspace != nullptr && options->workspace->devices != devices)
+      throw Failure(ECMV_INVALID_ARGUMENT, "The workspace is one of another context.");
     auto held = std::make_shared<Held>();
     held->devices = devices;
     {
+      const auto gpu_lock = lock_gpu(devices);
+      held->workspace =
+          options->workspace != nullptr ? options->workspace->shared : std::make_shared<Workspace>(devices);
+    }
+    {
       const auto lock = held->turn();
-      held->product = std::make_unique<Product>(devices, *matrix, std::move(request));
+      held->product = std::make_unique<Product>(held->workspace, *matrix, std::move(request));
     }
     *product = handles().add(std::move(held));
   });

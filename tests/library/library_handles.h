@@ -89,6 +89,13 @@ inline Matrix encode(const char* codec, const char* type, const void* elements, 
   return Matrix(matrix);
 }
 
+// Ends the test as skipped where the build lacks the codec.
+inline void need_codec(const std::string& id) {
+  for (size_t i = 0; ecmv_codec_id(i) != nullptr; ++i)
+    if (ecmv_codec_id(i) == id) return;
+  SKIP("The codec " << id << " is not part of this build.");
+}
+
 inline Context open(const char* backend, int threads = 2) {
   ecmv_context* context = nullptr;
   const ecmv_status status = ecmv_open(backend, threads, -1, &context);

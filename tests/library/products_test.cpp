@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <thread>
 
@@ -222,6 +223,7 @@ TEST_CASE("products of every codec on a CPU are right for any number of tokens")
 TEST_CASE("products of every codec on the emulator are right for any number of tokens", "[emulator]") {
   const Context context = open_or_skip("emulator");
   check_all_codecs(context, {1, 3}, 32, 512);
+  need_codec("quad_huffman");
   check_products(context, some_weights("quad_huffman", "bf16", 64, 512), {1, 2, 17, 64, 66});
 }
 
@@ -238,6 +240,7 @@ TEST_CASE("products of every codec on a GPU are right for any number of tokens",
 }
 
 TEST_CASE("results in bf16 are rounded to the nearest, of two equally near ones to the even one") {
+  need_codec("raw_int8");
   // Each row picks one element of x.
   constexpr int64_t kSide = 64;
   std::vector<int8_t> picks(kSide * kSide);
@@ -245,7 +248,6 @@ TEST_CASE("results in bf16 are rounded to the nearest, of two equally near ones 
   for (const char* backend : {"simd", "scalar"}) {
     const Context context = open(backend);
     const Matrix matrix = encode("raw_int8", "i8", picks.data(), kSide, kSide);
-    if (matrix == nullptr) SKIP("The codec raw_int8 is not part of this build.");
     const Product product = bind(context, matrix, options_of(1, "f32", "bf16"));
     std::vector<float> x(kSide);
     for (size_t i = 0; i < kSide; ++i)
@@ -267,10 +269,10 @@ TEST_CASE("results in bf16 are rounded to the nearest, of two equally near ones 
 }
 
 TEST_CASE("matrices without elements have products on the caller's memory too") {
+  need_codec("raw_int8");
   const Context context = open("best");
   for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{0, 0}, {3, 0}, {0, 3}}) {
     const Matrix matrix = encode("raw_int8", "i8", nullptr, rows, cols);
-    if (matrix == nullptr) SKIP("The codec raw_int8 is not part of this build.");
     const std::vector<float> bias = {1, 2, 3}, x(6);
     std::vector<float> y(6, -1);
     ecmv_product_options options = options_of(2);
@@ -331,11 +333,21 @@ TEST_CASE("a wrong binding of a product ends in a status and a sentence") {
   spans = held.spans;
   spans.push_back(spans.back());
   expect(with(spans), ECMV_INVALID_ARGUMENT, "sections, not ");
+}
+
+TEST_CASE("a product of elements that float32 does not hold is refused") {
+  const Context context = open("best");
   const std::vector<int32_t> integers(64);
-  if (const Matrix other = encode("raw_int8", "i32", integers.data(), 8, 8)) {
-    options = options_of(1);
-    CHECK(ecmv_bind_product(context.get(), other.get(), &options, &product) == ECMV_REFUSED);
+  for (size_t i = 0; ecmv_codec_id(i) != nullptr; ++i) {
+    const Matrix matrix = encode(ecmv_codec_id(i), "i32", integers.data(), 8, 8);
+    if (matrix == nullptr) continue;
+    const ecmv_product_options options = options_of(1);
+    ecmv_product* product = nullptr;
+    CHECK(ecmv_bind_product(context.get(), matrix.get(), &options, &product) == ECMV_REFUSED);
+    CHECK(product == nullptr);
+    return;
   }
+  SKIP("There is no codec of int32 elements.");
 }
 
 TEST_CASE("a wrong call of a product ends in a status and a sentence") {
@@ -383,8 +395,8 @@ TEST_CASE("a wrong call of a product ends in a status and a sentence") {
 
 TEST_CASE("the emulator knows its memory, and where it ends", "[emulator]") {
   const Context context = open_or_skip("emulator");
+  need_codec("quad_huffman");
   const Weights w = some_weights("quad_huffman", "bf16", 64, 512);
-  if (w.matrix == nullptr) SKIP("The codec quad_huffman is not part of this build.");
   const Product product = bind(context, w.matrix, options_of(4, "bf16", "bf16"));
   const Memory x = memory_of(context, 4 * 2 * 512), y = memory_of(context, 4 * 2 * 64);
   const auto call = [&](void* stream, const void* from, int64_t tokens, void* to) {
@@ -438,6 +450,53 @@ TEST_CASE("several threads enqueue one product and others, and one of them is fr
   CHECK(wrong == std::vector<int>(4, 0));
 }
 
+// Two matrices of other shapes in one workspace: what one leaves there does not change what the other computes.
+static void check_shared_workspace(const Context& context, const char* codec) {
+  need_codec(codec);
+  const Weights large = some_weights(codec, "bf16", 64, 1024), small = some_weights(codec, "bf16", 32, 512);
+  ecmv_workspace* workspace = nullptr;
+  REQUIRE(error_of(ecmv_make_workspace(context.get(), &workspace)) == "");
+  CHECK(ecmv_workspace_bytes(workspace) == 0);
+  ecmv_product_options options = options_of(9, "bf16", "f32");
+  options.workspace = workspace;
+  const Product first = bind(context, large.matrix, options);
+  const size_t bytes = ecmv_workspace_bytes(workspace);
+  CHECK(bytes == ecmv_product_scratch_bytes(first.get()));
+  const Product second = bind(context, small.matrix, options);
+  CHECK(ecmv_workspace_bytes(workspace) == bytes);
+  CHECK(ecmv_product_scratch_bytes(second.get()) == bytes);
+  ecmv_free_workspace(workspace);
+  for (uint32_t round = 0; round < 3; ++round) {
+    check_enqueue(context, first, large, {"bf16"}, {"f32"}, {}, 9, round);
+    check_enqueue(context, second, small, {"bf16"}, {"f32"}, {}, 2 + round, round);
+  }
+}
+
+TEST_CASE("products share a workspace") {
+  for (const char* backend : {"simd", "scalar"}) check_shared_workspace(open(backend), "raw_bf16");
+  const Context context = open("best"), other = open("best");
+  ecmv_workspace* workspace = nullptr;
+  REQUIRE(ecmv_make_workspace(other.get(), &workspace) == ECMV_OK);
+  const Matrix matrix = any_matrix();
+  ecmv_product_options options = options_of(1);
+  options.workspace = workspace;
+  ecmv_product* product = nullptr;
+  expect(ecmv_bind_product(context.get(), matrix.get(), &options, &product), ECMV_INVALID_ARGUMENT,
+         "The workspace is one of another context.");
+  ecmv_free_workspace(workspace);
+  ecmv_free_workspace(nullptr);
+  CHECK(ecmv_workspace_bytes(nullptr) == 0);
+  expect(ecmv_make_workspace(nullptr, &workspace), ECMV_INVALID_ARGUMENT, "The argument 'context' is NULL.");
+}
+
+TEST_CASE("products on the emulator share a workspace", "[emulator]") {
+  check_shared_workspace(open_or_skip("emulator"), "quad_huffman");
+}
+
+TEST_CASE("products on a GPU share a workspace", "[gpu]") {
+  check_shared_workspace(open_or_skip("cuda"), "quad_huffman");
+}
+
 TEST_CASE("a product outlives its matrix, its context and its memory's handles") {
   Context context = open("best");
   Matrix matrix = any_matrix();
@@ -453,4 +512,34 @@ TEST_CASE("a product outlives its matrix, its context and its memory's handles")
     for (size_t col = 0; col < kCols; ++col) sum += double{x[col]} * weights()[row * kCols + col];
     CHECK(double{y[row]} == sum);  // small integers
   }
+}
+
+static void run_example(const char* backend) {
+  need_codec("quad_huffman");
+  const File file;
+  const std::string command =
+      std::string(ECMV_CALLER_MEMORY) + " " + backend + " " + file.path + " >" + file.path + ".kernel 2>&1";
+  const int status = std::system(command.c_str());
+  std::ifstream kernel(file.path + ".kernel");
+  std::string text;
+  std::getline(kernel, text);
+  std::filesystem::remove(file.path + ".kernel");
+  INFO(text);
+  CHECK(status == 0);
+  CHECK(text.starts_with(std::string(backend) + "/"));
+}
+
+TEST_CASE("the example of the header in C runs on a CPU") {
+  run_example("simd");
+  run_example("scalar");
+}
+
+TEST_CASE("the example of the header in C runs on the emulator", "[emulator]") {
+  (void)open_or_skip("emulator");
+  run_example("emulator");
+}
+
+TEST_CASE("the example of the header in C runs on a GPU", "[gpu]") {
+  (void)open_or_skip("cuda");
+  run_example("cuda");
 }

@@ -214,6 +214,9 @@ TEST_CASE("truncated, foreign and changed files end in a status and a sentence")
     INFO("byte " << at);
     expect(status_of(changed), ECMV_MALFORMED, "The matrix 'w' has other bytes than were written.");
   }
+  std::string turned = whole;  // [512, 64] of the same bytes
+  turned.replace(turned.find(R"(\"rows\":64)"), 11, R"(\"rows\":99)");
+  expect(status_of(turned), ECMV_MALFORMED, "The matrix 'w' has other bytes than were written.");
   // A byte of the header: another name, number or form, and never a crash.
   for (size_t at = 0; at < whole.size() && at < 2000; at += 3) {
     std::string changed = whole;

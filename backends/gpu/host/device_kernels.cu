@@ -116,7 +116,9 @@ ECMV_GPU_KERNEL void load_each(Numbers from, int64_t from_stride, Numbers to, in
   let_next_begin();
   wait_for_previous();
   const int64_t i = block_index() * block_size() + thread_index();
-  if (i < count) to.store(i / cols * to_stride + i % cols, from.at(i / cols * from_stride + i % cols));
+  if (i >= count) return;
+  const int64_t col = i % to_stride;
+  to.store(i, col < cols ? from.at(i / to_stride * from_stride + col) : 0.0f);
 }
 
 ECMV_GPU_KERNEL void store_each(Pointer<const float> y, int64_t rows, int64_t count, Numbers bias, bool has_bias,
@@ -175,7 +177,7 @@ void scale_elements(const DenseMatrix& matrix, const GroupScales& scales, float*
 }
 
 void load_tokens(const LoadTokens& step, const DeviceInfo& device, void* stream) {
-  const int64_t count = step.tokens * step.cols;
+  const int64_t count = step.tokens * step.to_stride;
   LaunchShape shape{caller_blocks(count), kCallerThreads, 0};
   shape.early = have_early_launches(device);
   launch(load_each, shape, stream, numbers_at(step.from, step.from_type), step.from_stride,
