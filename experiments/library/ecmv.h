@@ -111,7 +111,7 @@ ECMV_API ecmv_status ecmv_section_of(const ecmv_compressed_matrix* matrix, size_
 /* What else makes a matrix out of its sections. */
 typedef struct ecmv_description {
   size_t struct_bytes;      /* sizeof(ecmv_description), set by the caller */
-  const char* codec;        /* "quad_huffman" */
+  const char* codec;        /* as for ecmv_encode */
   const char* settings;     /* "name=value,name=value"; where the caller sets it, others keep their defaults */
   const char* element_type; /* "bf16" */
   int64_t rows, cols;       /* of the matrix, [rows, cols] */
@@ -199,8 +199,8 @@ ECMV_API void ecmv_free_pass(ecmv_pass* pass);
 
 /* --- products on memory of the caller ------------------------------------------------------------- */
 
-/* Memory of a context: a GPU's own, the host's for CPU backends. Programs that have such memory already (a framework's
- * tensors, cudaMalloc) need none of these functions, except on the emulator, which knows no other memory. */
+/* Memory of a context: a GPU's own, the host's for CPU backends. Programs that have such memory already, by their
+ * framework or the platform's own calls, need none of these functions, except on the emulator, which knows no other. */
 typedef struct ecmv_buffer ecmv_buffer;
 /* `bytes` of zeros. */
 ECMV_API ecmv_status ecmv_allocate(const ecmv_context* context, size_t bytes, ecmv_buffer** buffer);
