@@ -51,8 +51,8 @@ double macs_a_clock(const std::string& architecture) {
 
 double compute_fraction(const CaseRecord& r, const Context& c) {
   if (!has_tokens(r) || r.kernel.activations != "bf16" || r.kernel.compute_units <= 0) return kUnknown;
-  return macs_per_s(r, c) / (macs_a_clock(r.kernel.simd_target) * static_cast<double>(r.kernel.compute_units) *
-                             r.kernel.highest_clock_hz);
+  return macs_per_s(r, c) /
+         (macs_a_clock(r.kernel.simd_target) * static_cast<double>(r.kernel.compute_units) * r.kernel.highest_clock_hz);
 }
 
 // The time of a pass whose only cost is reading its stored bytes.
