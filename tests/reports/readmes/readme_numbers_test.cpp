@@ -44,14 +44,11 @@ CheckedDocument checked(const std::string& name) {
 
 // Records of speed-ups that are older than the count of kernels in the run. Delete an entry when its run is replaced.
 const std::set<std::string> kOfUnknownEntrants = {
-    "reports/published/2026-11-20-h200/batch/records.jsonl",
     "reports/published/2026-11-20-xeon-16-cores/records.jsonl",
     "reports/published/2026-11-22-h200/containers/records.jsonl",
     "reports/published/2026-11-24-h200/step/records.jsonl",
     "reports/published/2026-11-24-h200/step_joined/records.jsonl",
     "reports/published/2026-11-25-h100/beat_int8/records.jsonl",
-    "reports/published/2026-11-25-h200/beat_int8/records.jsonl",
-    "reports/published/2026-11-25-h200/beat_int8_4096/records.jsonl",
     "reports/published/2026-11-25-h200/beat_int8_wide/records.jsonl",
     "reports/published/2026-11-25-h200/devices/records.jsonl",
     "reports/published/2026-11-25-xeon-2-cores/batch_amx/records.jsonl",
@@ -63,15 +60,12 @@ const std::set<std::string> kOfUnknownEntrants = {
     "reports/published/2026-11-26-h100/batch_int8/records.jsonl",
     "reports/published/2026-11-26-h100/low_rates/records.jsonl",
     "reports/published/2026-11-26-h200/batch_16384_second/records.jsonl",
-    "reports/published/2026-11-26-h200/batch_16384_wide/records.jsonl",
     "reports/published/2026-11-26-h200/batch_8192_eights/records.jsonl",
     "reports/published/2026-11-26-h200/batch_8192x28672_wide/records.jsonl",
     "reports/published/2026-11-26-h200/batch_f8/records.jsonl",
-    "reports/published/2026-11-26-h200/batch_int8/records.jsonl",
     "reports/published/2026-11-26-xeon-16-cores/batch_amx/records.jsonl",
     "reports/published/2026-11-26-xeon-16-cores/beat_int8/records.jsonl",
     "reports/published/2026-11-26-xeon-16-cores/beat_int8_again/records.jsonl",
-    "reports/published/2026-11-27-h200/beat_int8_8192/records.jsonl",
     "reports/published/2026-11-27-h200/headline/records.jsonl",
     "reports/published/2026-11-27-h200/low_rates/records.jsonl",
 };
