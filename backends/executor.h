@@ -134,6 +134,8 @@ class Executor {
   // tokens of float32, whose numbers are numbers of bf16 where `activations` are bf16.
   virtual BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const CompressedView& matrix,
                                        const GroupScales& scales, Activations activations, int batch) = 0;
+  // The most tokens of such a product.
+  virtual int most_decoded_tokens() const { return kMaxBatch; }
   // Gives every Enqueue from now on its worker's scratch, [workers()] places.
   virtual void set_scratch(std::span<std::byte* const> scratch) = 0;
   // Makes the device current (on `simd`: chooses the instruction set) for bind().

@@ -70,8 +70,11 @@ struct DeviceInfo {
 
 // Readable (not writable) zero bytes past the last element of x: kernels may load whole vectors.
 inline constexpr int64_t kVectorPaddingBytes = 64;
-// The most tokens that one matmul multiplies.
+// The most tokens that one call of a matmul kernel multiplies, unless it says otherwise (Kernel::most_tokens). A pass
+// multiplies more in parts.
 inline constexpr int kMaxBatch = 64;
+// The most tokens of a pass.
+inline constexpr int kMostTokens = 4096;
 
 // --- what an enqueue gets: one struct an op -------------------------------------------------------------------------
 // All pointers are in the backend's memory. Elements of x past cols read as zero up to kVectorPaddingBytes. A kernel
@@ -332,11 +335,13 @@ struct Kernel {
   // up. It takes groups of `group_cols` columns, or 2, 4, 8, ... times as many. 0: the kernel gives one sum a row and
   // knows no scales.
   int group_cols = 0;
+  // Of a matmul: the most tokens that it multiplies at a time, at most kMostTokens.
+  int most_tokens = kMaxBatch;
   // "" if this kernel can run this matrix on this device, otherwise the reason as a sentence. It may use dynamic
   // dispatch: on `simd` the instruction set has been chosen before the call.
   std::string (*refuses)(const CompressedView&, const DeviceInfo&, const Policy&) = refuses_nothing;
   // Binds layers that refuses() allowed and the reference decoder verified. May allocate; throws Refused or another
-  // exception. Every enqueue of a matmul multiplies `batch` tokens, 1 to kMaxBatch; other ops get 1. On `simd` the
+  // exception. Every enqueue of a matmul multiplies `batch` tokens, 1 to most_tokens; other ops get 1. On `simd` the
   // instruction set has been chosen as for refuses(), and bodies may keep a pointer to its code.
   BoundKernel (*bind)(const Policy&, Layers, int batch, Place&) = nullptr;
   // The name of the policy that a normal run uses for this matrix, device and batch; null: the first one.

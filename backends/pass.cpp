@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <iterator>
 
+#include "backends/pass/in_parts.h"
 #include "backends/pass/pass_place.h"
 #include "backends/pass/pass_plan.h"
 #include "backends/pass/pass_steps.h"
@@ -88,10 +90,14 @@ class PassKernels {
     if (kernel == nullptr)
       return BoundKernel(ReferenceDecode{&plan_, layers[0].matrix},
                          {.rows_per_block = std::max<int64_t>(1, layers[0].matrix->shape.rows)});
-    const int batch = kernel->op == Op::matmul ? plan_.batch : 1;
-    const Policy& policy =
-        named == nullptr ? chosen_policy(*kernel, *layers[0].matrix, place_.device(), batch) : *named;
-    BoundKernel bound = kernel->bind(policy, layers, batch, place_);
+    const auto bind_tokens = [&, kernel = kernel, named = named](int tokens) {
+      const Policy& policy =
+          named == nullptr ? chosen_policy(*kernel, *layers[0].matrix, place_.device(), tokens) : *named;
+      place_.begin(layers.size());
+      return kernel->bind(policy, layers, tokens, place_);
+    };
+    BoundKernel bound =
+        kernel->op == Op::matmul ? bind_in_parts(kernel->most_tokens, bind_tokens) : bind_tokens(1);
     if (kernel->op == Op::matmul)
       if (const std::string reason = why_too_loose(bound.facts.rounding, *layers[0].matrix, kernel->activations);
           !reason.empty())
@@ -102,14 +108,27 @@ class PassKernels {
     return bound;
   }
 
+  // Binds for all tokens of the plan, in parts if they are more than `most`.
+  template <typename BindTokens>
+  BoundKernel bind_in_parts(int most, BindTokens bind_tokens) {
+    const int batch = plan_.batch, rest = batch % most;
+    if (batch <= most) return bind_tokens(batch);
+    parts_.push_back(bind_tokens(most));
+    const BoundKernel& whole = parts_.back();
+    parts_.push_back(rest == 0 ? BoundKernel() : bind_tokens(rest));
+    return in_parts(whole, parts_.back(), most, batch);
+  }
+
   void bind_layer(size_t index) {
     const Layer layer = to_bind(index);
-    place_.begin(1);
     BoundKernel bound = bind({&layer, 1}, index);
     if (unfused(plan_, index)) {
       decoders_[index] = bound;
-      bound = executor_.multiply_decoded(plan_.op, decoders_[index], *layer.matrix, layer.scales, plan_.activations,
-                                         plan_.batch);
+      const auto multiply = [&](int tokens) {
+        return executor_.multiply_decoded(plan_.op, decoders_[index], *layer.matrix, layer.scales, plan_.activations,
+                                          tokens);
+      };
+      bound = plan_.op == Op::matmul ? bind_in_parts(executor_.most_decoded_tokens(), multiply) : multiply(1);
     }
     kernels_.push_back(bound);
   }
@@ -117,7 +136,6 @@ class PassKernels {
   void bind_chain() {
     std::vector<Layer> all;
     for (size_t i = 0; i < kernels_.size(); ++i) all.push_back(to_bind(i));
-    place_.begin(all.size());
     chain_ = bind(all, 0);
   }
 
@@ -126,6 +144,7 @@ class PassKernels {
   Executor& executor_;
   PassPlace place_;
   std::vector<BoundKernel> decoders_, kernels_;
+  std::deque<BoundKernel> parts_;  // bindings point to them
   BoundKernel chain_;
 };
 

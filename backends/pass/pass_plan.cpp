@@ -95,11 +95,11 @@ void check_plan(const PassPlan& plan) {
       throw std::invalid_argument(
           "A chain of products needs an input, a scale for every layer, and layers that fit together.");
   } else if (plan.op == Op::matmul) {
-    bool fits = plan.tokens.size() == layers && plan.batch >= 1 && plan.batch <= kMaxBatch;
+    bool fits = plan.tokens.size() == layers && plan.batch >= 1 && plan.batch <= kMostTokens;
     for (size_t i = 0; i < layers && fits; ++i)
       fits = static_cast<int64_t>(plan.tokens[i].size()) == plan.batch * all_cols(plan, i);
     if (!fits)
-      throw std::invalid_argument("A float product needs a batch of 1 to " + std::to_string(kMaxBatch) +
+      throw std::invalid_argument("A float product needs a batch of 1 to " + std::to_string(kMostTokens) +
                                   " tokens for every layer.");
     if (!plan.weight_scales.empty() && plan.weight_scales.size() != layers)
       throw std::invalid_argument("A product of quantised matrices needs the scales of every layer.");

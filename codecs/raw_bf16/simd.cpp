@@ -143,6 +143,7 @@ constexpr backends::Kernel kKernels[] = {
      .variant = "blas",
      .policies = backends::cpu::kBlasPolicies,
      .activations = Activations::bf16,
+     .most_tokens = backends::kMostTokens,
      .refuses = refuses_blas,
      .bind = bind_blas},
 };

@@ -279,7 +279,7 @@ void add_advise(CLI::App& app, CommandLine& line) {
       ->excludes(records);
   verb->add_option("--device", options->sample.device, "GPUs: number of ecmv list devices (first)")->excludes(records);
   verb->add_option("--threads", options->sample.threads, "CPU threads (all)")->excludes(records);
-  verb->add_option("--batch", options->batch, "tokens of a step (1)")->check(CLI::Range(1, backends::kMaxBatch));
+  verb->add_option("--batch", options->batch, "tokens of a step (1)")->check(CLI::Range(1, backends::kMostTokens));
   verb->add_option("--activations", options->sample.activations,
                    "type of the tokens: f32, bf16 (f32; with --records any)")
       ->check(CLI::IsMember({"f32", "bf16"}));

@@ -55,7 +55,7 @@ TunedEntry read_entry(const YAML::Node& node, std::span<const codecs::CodecEntry
   if (const YAML::Node batches = child(node, "batches"); batches.IsDefined())
     for (const YAML::Node& batch : read_axis(batches, "batches", errors))
       tuned.batches.push_back(
-          static_cast<int>(read_integer(batch, "batches", 1, backends::kMaxBatch, errors).value_or(1)));
+          static_cast<int>(read_integer(batch, "batches", 1, backends::kMostTokens, errors).value_or(1)));
   tuned.model_off = read_number(child(node, "model_off"), "model_off", errors).value_or(1);
   const codecs::CodecEntry* const entry = codec_of(tuned.key, codecs);
   if (entry == nullptr || errors.count() > problems) return tuned;

@@ -134,6 +134,8 @@ class GpuExecutor final : public Executor {
                             : BoundKernel(UnfusedMatmul{product, batch}, facts);
   }
 
+  int most_decoded_tokens() const override { return kMostTokens; }
+
   void run(std::span<const Step> steps) override {
     select();
     carry_out(steps);

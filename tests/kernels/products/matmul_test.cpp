@@ -20,7 +20,8 @@ int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, con
             std::span<const int> batches, Devices& devices) {
   if (!entry.codec->refuses(matrix.view(), settings).empty()) return 0;
   const backends::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
-  const Product product = multiply(entry.codec->lossless ? matrix : decoded_by_reference(entry, compressed, matrix));
+  const Product product = multiply(entry.codec->lossless ? matrix : decoded_by_reference(entry, compressed, matrix),
+                                   std::max(backends::kMaxBatch, std::ranges::max(batches)));
   REQUIRE(product.f32.exact.refused == "");
   int ran = 0;
   for (auto& device : devices) {
@@ -151,6 +152,36 @@ TEST_CASE("matmul kernels keep the bound over several blocks of rows") {
   for (const datasets::Matrix& matrix :
        {bf16_matrix({384, 4096}), f8_matrix({384, 4096}), gaussian_matrix({384, 4096}, 4)})
     run_all(entry, matrix, codecs::default_settings(*entry.codec), batches, all);
+}
+
+// Kernels multiply them in parts of kMaxBatch, so the last part may have any number of them.
+void run_many_tokens(const codecs::CodecEntry& entry, Devices devices) {
+  const int batches[] = {65, 128, 150};
+  for (const datasets::Matrix& matrix : matrices({{67, 203}}))
+    run_all(entry, matrix, codecs::default_settings(*entry.codec), batches, devices);
+  if (entry.id != "quad_huffman") return;
+  CHECK(run_all(entry, bf16_matrix({33, 300}), float_eights(entry, "fragments"), batches, devices) +
+            run_all(entry, gaussian_matrix({33, 300}, 4), quads(entry, "fragments", 8), batches, devices) >
+        0);
+}
+
+TEST_CASE("matmul kernels keep the bound with more tokens than they multiply at a time") {
+  Devices all = devices(Place::cpu, 3);
+  if (!has_matmul(each_codec(), all)) return;
+  run_many_tokens(each_codec(), std::move(all));
+}
+
+TEST_CASE("matmul kernels keep the bound with more tokens than they multiply at a time, in the emulator",
+          "[emulator]") {
+  Devices all = devices_or_skip(Place::emulator);
+  const codecs::CodecEntry& entry = each_codec();
+  if (entry.id != "quad_huffman" && entry.id != "raw_bf16") SKIP("Two codecs show it.");
+  run_many_tokens(entry, std::move(all));
+}
+
+TEST_CASE("matmul kernels keep the bound with more tokens than they multiply at a time, on this machine's GPUs",
+          "[gpu]") {
+  run_many_tokens(each_codec(), devices_or_skip(Place::gpu));
 }
 
 TEST_CASE("every matmul kernel keeps the bound in the emulator at both wave sizes, default settings", "[emulator]") {

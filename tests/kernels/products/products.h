@@ -38,13 +38,13 @@ struct Product {
     return activations == backends::Activations::bf16 ? bf16 : f32;
   }
 };
-inline Product multiply(datasets::Matrix matrix) {
+inline Product multiply(datasets::Matrix matrix, int tokens = backends::kMaxBatch) {
   Product product{std::move(matrix), {}, {}};
-  product.f32.tokens = draw_tokens(product.matrix.shape.cols, backends::kMaxBatch);
+  product.f32.tokens = draw_tokens(product.matrix.shape.cols, tokens);
   for (const float token : product.f32.tokens)
     product.bf16.tokens.push_back(std::bit_cast<float>(uint32_t{datasets::nearest_bf16(token)} << 16));
   for (TokenProducts* of : {&product.f32, &product.bf16})
-    of->exact = backends::exact_product(product.matrix.view(), of->tokens, backends::kMaxBatch);
+    of->exact = backends::exact_product(product.matrix.view(), of->tokens, tokens);
   return product;
 }
 
