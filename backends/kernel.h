@@ -335,7 +335,7 @@ struct Kernel {
   // up. It takes groups of `group_cols` columns, or 2, 4, 8, ... times as many. 0: the kernel gives one sum a row and
   // knows no scales.
   int group_cols = 0;
-  // Of a matmul: the most tokens that it multiplies at a time, at most kMostTokens.
+  // The most tokens that a matmul multiplies at a time, at most kMostTokens.
   int most_tokens = kMaxBatch;
   // "" if this kernel can run this matrix on this device, otherwise the reason as a sentence. It may use dynamic
   // dispatch: on `simd` the instruction set has been chosen before the call.

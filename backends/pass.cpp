@@ -96,8 +96,7 @@ class PassKernels {
       place_.begin(layers.size());
       return kernel->bind(policy, layers, tokens, place_);
     };
-    BoundKernel bound =
-        kernel->op == Op::matmul ? bind_in_parts(kernel->most_tokens, bind_tokens) : bind_tokens(1);
+    BoundKernel bound = kernel->op == Op::matmul ? bind_in_parts(kernel->most_tokens, bind_tokens) : bind_tokens(1);
     if (kernel->op == Op::matmul)
       if (const std::string reason = why_too_loose(bound.facts.rounding, *layers[0].matrix, kernel->activations);
           !reason.empty())

@@ -42,6 +42,19 @@ double macs_per_s(const CaseRecord& r, const Context&) {
   return is_product(r) ? per_second(r, macs, r.time.median_s) : kUnknown;
 }
 
+// Multiply-accumulates of bf16 that a multiprocessor's matrix units do in a clock, by NVIDIA's own figures: 312 TFLOP/s
+// of an A100 (108 units at 1.41 GHz), 989 of an H100 (132 at 1.83 GHz). No sparsity.
+double macs_a_clock(const std::string& architecture) {
+  if (architecture == "sm_80") return 1024;
+  return architecture == "sm_90" ? 2048 : kUnknown;
+}
+
+double compute_fraction(const CaseRecord& r, const Context& c) {
+  if (!has_tokens(r) || r.kernel.activations != "bf16" || r.kernel.compute_units <= 0) return kUnknown;
+  return macs_per_s(r, c) /
+         (macs_a_clock(r.kernel.simd_target) * static_cast<double>(r.kernel.compute_units) * r.kernel.highest_clock_hz);
+}
+
 // The time of a pass whose only cost is reading its stored bytes.
 double predicted_s(const CaseRecord& r, const Context& c) {
   return c.bandwidth && r.size.stored_bytes > 0
@@ -89,6 +102,10 @@ constexpr std::array kMetrics = {
            }},
     Metric{"macs_per_s", "MAC/s", "1/s", Better::higher, "elements * batch / median pass time",
            "Products: multiply-accumulates a second, every token counted. For one token, the elements/s.", macs_per_s},
+    Metric{"compute_fraction", "of the matrix units", "", Better::higher,
+           "MAC/s / (MACs of bf16 a clock and multiprocessor * multiprocessors * highest clock)",
+           "Tokens of bf16 on sm_80 and sm_90: share of what the matrix units could multiply. Near 1, they limit.",
+           compute_fraction},
     Metric{"tokens_per_s", "tokens/s", "1/s", Better::higher, "batch / median pass time",
            "Products: tokens a second through all layers. A batch reads the weights once.",
            [](const CaseRecord& r, const Context&) {

@@ -12,7 +12,7 @@ import numpy as np
 import ecmv
 
 FOLDER = pathlib.Path(__file__).parent
-H200 = "../../reports/published/2026-11-25-h200/beat_int8/records.jsonl"
+H200 = "../../reports/published/2026-11-27-h200/headline/records.jsonl"
 REAL = "../../reports/published/2026-11-22-real-weights/records.jsonl"
 
 # %% [markdown]

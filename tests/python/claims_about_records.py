@@ -85,7 +85,7 @@ class Records(unittest.TestCase):
         self.assertGreater(compared, 10 * len(table))
 
     def test_published_records_of_a_gpu_give_the_numbers_of_the_csv(self):
-        self.assert_same([PUBLISHED / "2026-11-25-h200/beat_int8/records.jsonl"])
+        self.assert_same([PUBLISHED / "2026-11-27-h200/headline/records.jsonl"])
 
     def test_published_records_of_a_cpu_give_the_numbers_of_the_csv(self):
         self.assert_same([PUBLISHED / "2026-11-20-xeon-16-cores/records.jsonl"])

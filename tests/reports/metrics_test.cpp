@@ -32,6 +32,7 @@ TEST_CASE("every metric has the value worked out by hand") {
       {"elements_per_s_p10", 2e9},
       {"elements_per_s_p90", 4e6 / 0.0015},
       {"macs_per_s", 2.5e9},
+      {"compute_fraction", kUnknown},  // of an int8 product; a test below has the rest
       {"tokens_per_s", 625},
       {"us_per_pass", 1600},
       {"weight_bytes_per_token", 2.5e6},
@@ -68,7 +69,11 @@ TEST_CASE("every metric has the value worked out by hand") {
   REQUIRE(expected.size() == all_metrics().size());
   for (const Metric& metric : all_metrics()) {
     INFO(metric.id);
-    CHECK_THAT(metric.value(coded, contexts.of(coded)), WithinRel(expected.at(std::string(metric.id)), 1e-12));
+    const double value = metric.value(coded, contexts.of(coded)), wanted = expected.at(std::string(metric.id));
+    if (std::isnan(wanted))
+      CHECK(std::isnan(value));
+    else
+      CHECK_THAT(value, WithinRel(wanted, 1e-12));
   }
 }
 
@@ -102,6 +107,26 @@ TEST_CASE("a batch counts for what each token does, and is compared with the sam
   for (const char* metric : {"macs_per_s", "tokens_per_s", "weight_bytes_per_token"})
     CHECK(std::isnan(find_metric(metric).value(decoded, {})));
   CHECK(field_text(decoded, "batch") == "");
+}
+
+TEST_CASE("tokens of bf16 say how much of the matrix units they use, where these are known") {
+  const RecordSet records = fixture("mixed.jsonl");
+  CaseRecord coded = case_of(records, "aaaa0003");  // 2.5e9 elements/s
+  coded.kernel.op = "matmul";
+  coded.kernel.batch = 2048;
+  coded.kernel.activations = "bf16";
+  coded.kernel.simd_target = "sm_90";
+  coded.kernel.compute_units = 100;
+  coded.kernel.highest_clock_hz = 1e9;
+  const Metric& share = find_metric("compute_fraction");
+  CHECK_THAT(share.value(coded, {}), WithinRel(2.5e9 * 2048 / (2048 * 1e11), 1e-12));
+  coded.kernel.simd_target = "sm_80";
+  CHECK_THAT(share.value(coded, {}), WithinRel(2.5e9 * 2048 / (1024 * 1e11), 1e-12));
+  coded.kernel.simd_target = "sm_70";
+  CHECK(std::isnan(share.value(coded, {})));
+  coded.kernel.simd_target = "sm_90";
+  coded.kernel.activations = "f32";
+  CHECK(std::isnan(share.value(coded, {})));
 }
 
 TEST_CASE("sizes without a time have every metric of sizes, none of speeds, and do not contradict themselves") {

@@ -173,6 +173,19 @@ def p99(samples):
     return samples[low] + (position - low) * (samples[min(low + 1, len(samples) - 1)] - samples[low])
 
 
+# Multiply-accumulates of bf16 of a multiprocessor's matrix units in a clock.
+MACS_A_CLOCK = {"sm_80": 1024, "sm_90": 2048}
+
+
+def compute_fraction(r, c=None):
+    kernel = part(r, "kernel")
+    units = number(r, "kernel", "compute_units", 0)
+    if op_of(r) not in ("matmul", "step") or kernel.get("activations") != "bf16" or units <= 0:
+        return NAN
+    peak = MACS_A_CLOCK.get(kernel.get("simd_target"), NAN) * units * number(r, "kernel", "highest_clock_hz")
+    return over(elements_per_s(r) * batch_of(r), peak)
+
+
 METRICS = {
     "elements_per_s": Metric("elements/s", "1/s", "higher", "elements / median pass time", elements_per_s),
     "elements_per_s_p10": Metric("elements/s, slow end", "1/s", "higher", "elements / 90th percentile of the pass time",
@@ -181,6 +194,9 @@ METRICS = {
                                  lambda r, c: per_second(r, timed_elements(r), number(r, "time", "p10_s"))),
     "macs_per_s": Metric("MAC/s", "1/s", "higher", "elements * batch / median pass time",
                          of_product(lambda r: elements_per_s(r) * batch_of(r))),
+    "compute_fraction": Metric(
+        "of the matrix units", "", "higher",
+        "MAC/s / (MACs of bf16 a clock and multiprocessor * multiprocessors * highest clock)", compute_fraction),
     "tokens_per_s": Metric("tokens/s", "1/s", "higher", "batch / median pass time",
                            of_product(lambda r: per_second(r, batch_of(r), number(r, "time", "median_s")))),
     "us_per_pass": Metric("µs a pass", "µs", "lower", "1e6 * median pass time",

@@ -391,7 +391,7 @@ TEST_CASE("passes refuse batches without their tokens") {
     plan.kernel = &kCopy;
     plan.op = backends::Op::matmul;
     plan.layers = {uploaded.get()};
-    for (const auto& [batch, numbers] : {std::pair{1, 0}, std::pair{2, 5}, std::pair{0, 0}, std::pair{65, 325}}) {
+    for (const auto& [batch, numbers] : {std::pair{1, 0}, std::pair{2, 5}, std::pair{0, 0}, std::pair{4097, 20485}}) {
       plan.batch = batch;
       plan.tokens = {std::vector<float>(static_cast<size_t>(numbers))};
       CHECK_THROWS_AS(backends::prepare(*device, plan), std::invalid_argument);

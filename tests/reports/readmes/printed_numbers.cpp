@@ -14,6 +14,7 @@
 
 #include "reports/fields.h"
 #include "reports/metrics.h"
+#include "reports/tables/block_tables.h"
 
 namespace ecmv::reports {
 namespace {
@@ -71,13 +72,16 @@ std::vector<std::string> result_numbers(const std::string& text) {
 class Source {
  public:
   explicit Source(const std::filesystem::path& path)
-      : records(read_records(path)), contexts(records, "raw_int8,raw_bf16,raw_f8") {
+      : records(read_records(path)), contexts(records, "raw_int8,raw_bf16,raw_f8"), blocks(block_tables(records)) {
     for (const CaseRecord& record : records.cases)
       if (beats_bandwidth(record, contexts.of(record))) runs_beyond.insert(record.run);
+    for (const RunRecord& run : records.runs) is_clean = is_clean && !run.git_dirty;
   }
   const RecordSet records;
   const Contexts contexts;
+  const std::vector<Table> blocks;
   std::set<std::string> runs_beyond;  // with a case that beats their bandwidth
+  bool is_clean = true;
 };
 
 struct Chosen {
@@ -111,6 +115,8 @@ class Checker {
     }
     const std::vector<std::string> parts = split(formula, " / ");
     if (parts.size() > 2) throw Fault("\"" + expression + "\" divides twice");
+    if (parts.size() == 1 && !over && formula.starts_with("pooled "))
+      return pooled(with(filter, formula.substr(7))) / unit;
     std::string metric;
     const auto [first, number] = of(parts[0], filter, metric);
     if (parts.size() == 1 && !over) return number / unit;
@@ -156,16 +162,41 @@ class Checker {
     return {chosen, number};
   }
 
-  Chosen fastest(const Filter& filter) {
+  const Source& source_of(const Filter& filter) {
     const auto file = filter.find("record");
     if (file == filter.end()) throw Fault("a comment names no record");
     std::unique_ptr<Source>& source = sources_[file->second];
     if (!source) source = std::make_unique<Source>(root_ / file->second);
+    return *source;
+  }
+
+  // The cell of a table of memory blocks in the row that pools a group of workloads.
+  double pooled(const Filter& filter) {
+    const Source& source = source_of(filter);
+    if (!source.is_clean) throw Fault(filter.at("record") + ": a run is not of a clean build");
+    for (const char* key : {"table", "group", "column"})
+      if (!filter.contains(key)) throw Fault(std::string("pooled needs ") + key + "=...");
+    for (const Table& table : source.blocks) {
+      if (table.id != filter.at("table")) continue;
+      for (const std::vector<Cell>& row : table.rows) {
+        const bool pools = row[0].text == "pooled" || row[0].text == "together";
+        if (!pools || row[1].text != filter.at("group")) continue;
+        for (std::size_t i = 2; i < row.size(); ++i)
+          if (const double* number = std::get_if<double>(&row[i].value);
+              number && table.columns[i].id == filter.at("column"))
+            return *number;
+      }
+    }
+    throw Fault("no table " + filter.at("table") + " pools " + filter.at("group") + " for " + filter.at("column"));
+  }
+
+  Chosen fastest(const Filter& filter) {
+    const Source& source = source_of(filter);
     std::set<std::string> kinds;
     const CaseRecord* best = nullptr;
     std::string words;
     for (const auto& [key, value] : filter) words += " " + key + "=" + value;
-    for (const CaseRecord& record : source->records.cases) {
+    for (const CaseRecord& record : source.records.cases) {
       if (record.status != Status::ok) continue;
       if (!std::all_of(filter.begin(), filter.end(),
                        [&](const auto& entry) { return matches(record, entry.first, entry.second); }))
@@ -180,9 +211,10 @@ class Checker {
     if (!best) throw Fault("no case has" + words);
     if (kinds.size() > 1)
       throw Fault(fmt::format("cases of different kinds have{}: {} and {}", words, *kinds.begin(), *kinds.rbegin()));
-    const RunRecord* run = source->records.find_run(best->run);
-    if (!run || run->git_dirty) throw Fault(file->second + ": the run " + best->run + " is not of a clean build");
-    return {source.get(), best};
+    const RunRecord* run = source.records.find_run(best->run);
+    if (!run || run->git_dirty)
+      throw Fault(filter.at("record") + ": the run " + best->run + " is not of a clean build");
+    return {&source, best};
   }
 
   const std::filesystem::path root_;

@@ -19,6 +19,9 @@
 // of the paragraph that begins with its only number, unit included. `plain` lists numbers that are no results, such as
 // sizes and settings. In a block with claims every number with a decimal point, T, G or % must be one or the other.
 //
+// `pooled table=ID group=GROUP column=ID` is a number of the tables of memory blocks (block_tables.h) instead: the cell
+// in the row that pools the workloads of a group (seen, unseen, all).
+//
 // A record whose build had local changes supports no number.
 #pragma once
 
