@@ -13,13 +13,15 @@ bool takes_scales(const Kernel& kernel, const datasets::Scales& scales) {
          takes_groups(kernel, scales.group_cols);
 }
 
+// A kernel is asked to choose only for a matrix that it takes, since it reads headers for that.
 const Policy& chosen_policy(const Kernel& kernel, const CompressedView& matrix, const DeviceInfo& device, int batch) {
-  if (kernel.choose != nullptr)
-    if (const Policy* chosen = kernel.policies.find(kernel.choose(matrix, device, batch));
-        chosen != nullptr && kernel.refuses(matrix, device, *chosen).empty())
-      return *chosen;
-  for (const Policy& policy : kernel.policies)
-    if (kernel.refuses(matrix, device, policy).empty()) return policy;
+  const auto takes = [&](const Policy& policy) { return kernel.refuses(matrix, device, policy).empty(); };
+  for (const Policy& first : kernel.policies) {
+    if (!takes(first)) continue;
+    const Policy* chosen =
+        kernel.choose == nullptr ? nullptr : kernel.policies.find(kernel.choose(matrix, device, batch));
+    return chosen != nullptr && takes(*chosen) ? *chosen : first;
+  }
   return kernel.policies[0];
 }
 

@@ -276,21 +276,21 @@ void Product::expect_call(const Tokens& x, int64_t tokens, const Tokens& y) cons
   if (tokens < 1 || tokens > request_.max_tokens)
     throw Failure(ECMV_INVALID_ARGUMENT, "The product was bound for 1 to " + std::to_string(request_.max_tokens) +
                                              " tokens, not for " + std::to_string(tokens) + ".");
-  const auto expect = [&](const Tokens& numbers, int64_t length, Activations type, const char* name) {
-    const std::string who = std::string("The argument '") + name;
+  static const std::string kX = "The argument 'x'", kY = "The argument 'y'";  // a call allocates nothing
+  const auto expect = [&](const Tokens& numbers, int64_t length, Activations type, const std::string& who) {
     if (numbers.stride < length || numbers.stride > kMaxSide)
-      throw Failure(ECMV_INVALID_ARGUMENT, who + "_stride' is " + std::to_string(numbers.stride) +
+      throw Failure(ECMV_INVALID_ARGUMENT, who + " has a stride of " + std::to_string(numbers.stride) +
                                                ", and a token has " + std::to_string(length) + " elements.");
     if (tokens * numbers.stride > kMaxElements)
-      throw Failure(ECMV_INVALID_ARGUMENT, who + "' would have more elements than any memory.");
+      throw Failure(ECMV_INVALID_ARGUMENT, who + " would have more elements than any memory.");
     if (length == 0) return int64_t{0};
-    if (numbers.place == nullptr) throw Failure(ECMV_INVALID_ARGUMENT, who + "' is NULL.");
-    expect_aligned(numbers.place, backends::bytes_of(type), who + "'");
+    if (numbers.place == nullptr) throw Failure(ECMV_INVALID_ARGUMENT, who + " is NULL.");
+    expect_aligned(numbers.place, backends::bytes_of(type), who);
     const int64_t bytes = bytes_of_numbers(tokens, numbers.stride, length, type);
-    expect_usable(numbers.place, bytes, who + "'");
+    expect_usable(numbers.place, bytes, who);
     return bytes;
   };
-  const int64_t x_bytes = expect(x, cols, request_.x, "x"), y_bytes = expect(y, rows, request_.y, "y");
+  const int64_t x_bytes = expect(x, cols, request_.x, kX), y_bytes = expect(y, rows, request_.y, kY);
   if (x_bytes > 0 && y_bytes > 0 && x.place < y.place + y_bytes && y.place < x.place + x_bytes)
     throw Failure(ECMV_INVALID_ARGUMENT, "The arguments 'x' and 'y' overlap.");
 }

@@ -365,9 +365,10 @@ TEST_CASE("a wrong call of a product ends in a status and a sentence") {
            "The product was bound for 1 to 2 tokens, not for ");
   expect(call(nullptr, kCols, 1, y.data(), kRows), ECMV_INVALID_ARGUMENT, "The argument 'x' is NULL.");
   expect(call(x.data(), kCols, 1, nullptr, kRows), ECMV_INVALID_ARGUMENT, "The argument 'y' is NULL.");
-  expect(call(x.data(), kCols - 1, 1, y.data(), kRows), ECMV_INVALID_ARGUMENT, "The argument 'x_stride' is 511");
-  expect(call(x.data(), kCols, 1, y.data(), kRows - 1), ECMV_INVALID_ARGUMENT, "The argument 'y_stride' is 63");
-  expect(call(x.data(), std::numeric_limits<int64_t>::max(), 1, y.data(), kRows), ECMV_INVALID_ARGUMENT, "x_stride");
+  expect(call(x.data(), kCols - 1, 1, y.data(), kRows), ECMV_INVALID_ARGUMENT, "The argument 'x' has a stride of 511");
+  expect(call(x.data(), kCols, 1, y.data(), kRows - 1), ECMV_INVALID_ARGUMENT, "The argument 'y' has a stride of 63");
+  expect(call(x.data(), std::numeric_limits<int64_t>::max(), 1, y.data(), kRows), ECMV_INVALID_ARGUMENT,
+         "has a stride of ");
   expect(call(reinterpret_cast<char*>(x.data()) + 2, kCols, 1, y.data(), kRows), ECMV_INVALID_ARGUMENT,
          "The argument 'x' is not aligned to 4 bytes.");
   expect(call(x.data(), kCols, 1, x.data() + kCols - 1, kRows), ECMV_INVALID_ARGUMENT, "'x' and 'y' overlap.");
