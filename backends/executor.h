@@ -158,9 +158,13 @@ class Executor {
   virtual bool runs_host_code() const = 0;
   // The unfused product of one layer: decodes to scratch through `decode`, which outlives the result, and multiplies
   // there. With `scales` (a layout), decoded elements are first multiplied by their groups' scales. There are `batch`
-  // tokens of float32, whose numbers are numbers of bf16 where `activations` are bf16.
+  // tokens, whose numbers are numbers of bf16 where `activations` are bf16.
   virtual BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const CompressedView& matrix,
                                        const GroupScales& scales, Activations activations, int batch) = 0;
+  // The activations that such a product reads for tokens of that kind, `scaled` where it applies scales of groups.
+  virtual Activations decoded_activations(const CompressedView&, bool /* scaled */, Activations) const {
+    return Activations::f32;
+  }
   // The most tokens of such a product.
   virtual int most_decoded_tokens() const { return kMaxBatch; }
   // Gives every Enqueue from now on its worker's scratch, [workers()] places.

@@ -71,9 +71,11 @@ void PassMemory::add_vectors(LayerMemory& layer, size_t index) {
 }
 
 void PassMemory::add_products(LayerMemory& layer, size_t index) {
-  const Activations kind = in_memory(plan_, index);
+  const bool scaled = scales_of(plan_, index) != nullptr && !scales_rows(plan_, index);
+  layer.kind =
+      unfused(plan_, index) ? executor_.decoded_activations(*layer.view, scaled, plan_.activations) : plan_.activations;
   layer.tokens =
-      filled(padded_tokens(own_tokens(plan_, index), layer.view->shape.cols, plan_.batch, kind), 0, "the tokens");
+      filled(padded_tokens(own_tokens(plan_, index), layer.view->shape.cols, plan_.batch, layer.kind), 0, "the tokens");
   if (const datasets::Scales* scales = scales_of(plan_, index)) layer.scales = filled(scales->stored, 0, "the scales");
   int64_t bytes = plan_.batch * layer.rows() * static_cast<int64_t>(sizeof(float));
   if (gathers(plan_, index)) {
@@ -99,7 +101,7 @@ void PassMemory::set_input(size_t layer, std::span<const std::byte> bytes) {
     inputs_[layer]->write(bytes, 0);
   } else if (plan_.op == Op::matmul && layer < layers_.size()) {
     keep(bytes, plan_.tokens[layer]);
-    const Activations kind = in_memory(plan_, layer);
+    const Activations kind = layers_[layer].kind;
     const int64_t stride_bytes = token_stride(layers_[layer].view->shape.cols, kind) * bytes_of(kind);
     for (int token = 0; token < plan_.batch; ++token)
       layers_[layer].tokens->write(activations_of(own_token(plan_, layer, token), kind), token * stride_bytes);
@@ -193,8 +195,7 @@ std::string PassMemory::broken_vectors() const {
 std::string PassMemory::broken_tokens() const {
   for (size_t i = 0; i < layers_.size() && plan_.op == Op::matmul; ++i) {
     const LayerMemory& layer = layers_[i];
-    if (!holds(*layer.tokens,
-               padded_tokens(own_tokens(plan_, i), layer.view->shape.cols, plan_.batch, in_memory(plan_, i))))
+    if (!holds(*layer.tokens, padded_tokens(own_tokens(plan_, i), layer.view->shape.cols, plan_.batch, layer.kind)))
       return "The kernel wrote to the tokens of layer " + std::to_string(i) + ", past them or outside them.";
     if (layer.scales != nullptr && !holds(*layer.scales, scales_of(plan_, i)->stored))
       return "The kernel wrote to the scales of layer " + std::to_string(i) + " or outside them.";

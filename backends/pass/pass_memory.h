@@ -30,12 +30,13 @@ struct LayerMemory {
   // Where ranks gather: the byte at which each rank's part of v or y begins, and the end, [ranks + 1]. In y every
   // rank's products are [batch, its rows], aligned like a buffer of their own.
   std::vector<int64_t> gathered = {};
-  int64_t first_float = 0;         // where this rank's products begin in y
-  const int8_t* x = nullptr;       // matvec: the input, or the v of the layer before
-  std::unique_ptr<Buffer> y;       // matvec: [rows] int32; matmul: [batch, rows] float, or as `gathered` says
-  std::unique_ptr<Buffer> v;       // matvec: [vector_rows] int8 and kVectorPaddingBytes zeros
-  std::unique_ptr<Buffer> tokens;  // matmul: [batch, token_stride(cols)] activations
-  std::unique_ptr<Buffer> scales;  // matmul of quantised elements: their scales as stored
+  int64_t first_float = 0;              // where this rank's products begin in y
+  const int8_t* x = nullptr;            // matvec: the input, or the v of the layer before
+  std::unique_ptr<Buffer> y;            // matvec: [rows] int32; matmul: [batch, rows] float, or as `gathered` says
+  std::unique_ptr<Buffer> v;            // matvec: [vector_rows] int8 and kVectorPaddingBytes zeros
+  std::unique_ptr<Buffer> tokens;       // matmul: [batch, token_stride(cols)] activations
+  Activations kind = Activations::f32;  // of the tokens in memory
+  std::unique_ptr<Buffer> scales;       // matmul of quantised elements: their scales as stored
 
   int32_t* sums() const { return reinterpret_cast<int32_t*>(y->data()); }
   int8_t* own_rows() const { return reinterpret_cast<int8_t*>(v->data()) + first_row; }

@@ -29,11 +29,6 @@ bool any_unfused(const PassPlan& plan);
 // Whether the plan's kernel takes whole chains, which it does for `chained` plans.
 inline bool takes_chains(const PassPlan& plan) { return plan.kernel != nullptr && plan.kernel->whole_chain; }
 
-// The type of a layer's tokens in memory.
-inline Activations in_memory(const PassPlan& plan, size_t layer) {
-  return unfused(plan, layer) ? Activations::f32 : plan.activations;
-}
-
 // The scales of a quantised layer, else null; and whether a step of its own applies them to the sums.
 const datasets::Scales* scales_of(const PassPlan& plan, size_t layer);
 bool scales_rows(const PassPlan& plan, size_t layer);

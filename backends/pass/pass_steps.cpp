@@ -15,7 +15,7 @@ Args args_of(const PassPlan& plan, const PassMemory& memory, size_t index) {
   const LayerMemory& layer = memory[index];
   if (plan.op == Op::decode) return DecodeArgs{.out = memory.decoded()->data()};
   if (plan.op == Op::matmul) {
-    const Activations kind = in_memory(plan, index);
+    const Activations kind = layer.kind;
     return MatmulArgs{.x = kind == Activations::f32 ? as<float>(layer.tokens) : nullptr,
                       .x_bf16 = kind == Activations::bf16 ? as<uint16_t>(layer.tokens) : nullptr,
                       .x_stride = token_stride(layer.view->shape.cols, kind),

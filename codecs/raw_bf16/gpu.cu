@@ -102,7 +102,7 @@ struct BlasTokens {
 backends::BoundKernel bind_blas_tokens(const backends::Policy&, Layers layers, int batch, backends::Place&) {
   const datasets::Shape shape = layers[0].matrix->shape;
   return {BlasTokens{modelling::plain_elements<uint16_t>(*layers[0].matrix), shape, batch},
-          {.scratch_bytes = gpu::kBlasWorkspaceBytes, .rounding = gpu::token_rounding(shape.cols, 64)}};
+          {.scratch_bytes = gpu::kBlasWorkspaceBytes, .rounding = gpu::blas_rounding(shape.cols)}};
 }
 
 constexpr backends::Policy kBlasPolicies[] = {{"gemm"}};

@@ -231,7 +231,9 @@ void Product::use_reference(Part& part) {
 }
 
 void Product::multiply_decoded(Part& part) {
-  part.product = part.engine->executor->multiply_decoded(Op::matmul, part.decode, *view_, {}, request_.x, part.batch);
+  backends::Executor& executor = *part.engine->executor;
+  part.activations = executor.decoded_activations(*view_, false, request_.x);
+  part.product = executor.multiply_decoded(Op::matmul, part.decode, *view_, {}, request_.x, part.batch);
 }
 
 Workspace::Needs Product::needs() const {

@@ -183,8 +183,10 @@ TEST_CASE("matrices of every codec come back from one file, also to several thre
 
 TEST_CASE("truncated, foreign and changed files end in a status and a sentence") {
   const File file;
-  const Matrix matrix = encode(ecmv_codec_id(0), "i8", weights().data());
-  if (matrix == nullptr) SKIP("The first codec of this build stores no int8 elements.");
+  Matrix matrix;
+  for (size_t i = 0; matrix == nullptr && ecmv_codec_id(i) != nullptr; ++i)
+    matrix = encode(ecmv_codec_id(i), "i8", weights().data());
+  if (matrix == nullptr) SKIP("No codec of this build stores int8 elements.");
   const char* name = "w";
   const ecmv_compressed_matrix* handle = matrix.get();
   REQUIRE(error_of(ecmv_save(file.path.c_str(), &name, &handle, 1)) == "");

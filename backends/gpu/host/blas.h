@@ -16,6 +16,11 @@ std::string blas_missing();
 // The workspace of a product: as much as cuBLAS takes by itself on its largest devices.
 inline constexpr int64_t kBlasWorkspaceBytes = int64_t{32} << 20;
 
+// The rounding of a product of bf16 over `cols` columns: matrix units sum in parts, of which up to 64 are added.
+inline ProductRounding blas_rounding(int64_t cols) {
+  return {.more_roundings = 64, .unit_cols = 8, .chain_cols = cols};
+}
+
 // The operands of all products besides their matrices, in device memory: kBlasWorkspaceBytes aligned to 256, and the
 // call's stream.
 struct BlasPlace {

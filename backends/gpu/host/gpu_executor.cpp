@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "backends/gpu/host/blas.h"
 #include "backends/gpu/host/caller_stream.h"
 #include "backends/gpu/host/device_kernels.h"
 #include "backends/gpu/host/discovery.h"
@@ -70,6 +71,16 @@ struct UnfusedMatmul : UnfusedProduct {
   }
 };
 
+// Decoded bf16 and tokens of bf16, multiplied by the platform's BLAS.
+struct UnfusedBlas : UnfusedProduct {
+  int64_t workspace_offset;
+  int batch;
+  void operator()(void* stream, const MatmulArgs& args) const {
+    blas_product(reinterpret_cast<const uint16_t*>(decoded(stream, args).elements), matrix.shape, args.x_bf16,
+                 args.x_stride, batch, args.y, {args.scratch + workspace_offset, stream});
+  }
+};
+
 // Elements with scales of groups of columns, in three launches. Decoded elements become float32 numbers in memory after
 // them. They are exact, so the product rounds as any other. It writes and reads four more bytes an element.
 struct UnfusedScaledMatmul : UnfusedProduct {
@@ -120,7 +131,7 @@ class GpuExecutor final : public Executor {
   void select() override { activate(index_); }
 
   BoundKernel multiply_decoded(Op op, const BoundKernel& decode, const CompressedView& matrix,
-                               const GroupScales& scales, Activations, int batch) override {
+                               const GroupScales& scales, Activations activations, int batch) override {
     const UnfusedProduct product{&decode, dense_matrix(matrix, nullptr, device_, false),
                                  (decode.facts.scratch_bytes + 255) / 256 * 256};
     KernelFacts facts{
@@ -131,11 +142,23 @@ class GpuExecutor final : public Executor {
       facts.scratch_bytes = numbers_offset + matrix.shape.elements() * static_cast<int64_t>(sizeof(float));
       return {UnfusedScaledMatmul{product, scales, numbers_offset, batch}, facts};
     }
+    if (op == Op::matmul && decoded_activations(matrix, false, activations) == Activations::bf16) {
+      const int64_t workspace_offset = (facts.scratch_bytes + 255) / 256 * 256;
+      facts.scratch_bytes = workspace_offset + kBlasWorkspaceBytes;
+      facts.rounding = blas_rounding(matrix.shape.cols);
+      return {UnfusedBlas{product, workspace_offset, batch}, facts};
+    }
     return op == Op::matvec ? BoundKernel(UnfusedMatvec{product}, facts)
                             : BoundKernel(UnfusedMatmul{product, batch}, facts);
   }
 
   int most_decoded_tokens() const override { return kMostTokens; }
+  Activations decoded_activations(const CompressedView& matrix, bool scaled, Activations activations) const override {
+    const bool bf16 = !scaled && activations == Activations::bf16 && matrix.type == datasets::ElementType::bf16 &&
+                      matrix.shape.rows % 8 == 0 && matrix.shape.cols % 8 == 0 && matrix.shape.elements() > 0 &&
+                      blas_missing().empty();
+    return bf16 ? Activations::bf16 : Activations::f32;
+  }
 
   void run(std::span<const Step> steps) override {
     select();

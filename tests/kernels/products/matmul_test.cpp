@@ -30,7 +30,8 @@ int run_all(const codecs::CodecEntry& entry, const datasets::Matrix& matrix, con
     for (const backends::Kernel& kernel : entry.kernels(device->info().backend))
       for (const backends::Policy& policy : kernel.policies) {
         if (kernel.op == backends::Op::decode && !decoded)
-          decoded = product_is_right(*device, kernel, policy, *uploaded, product, 5);
+          decoded = product_is_right(*device, kernel, policy, *uploaded, product, 5) &&
+                    product_is_right(*device, kernel, policy, *uploaded, product, 5, backends::Activations::bf16);
         if (kernel.op != backends::Op::matmul) continue;
         for (const int batch : batches) {
           INFO(entry.id << " [" << settings.to_string() << "] " << kernel.variant << "/" << policy.name << " on "
