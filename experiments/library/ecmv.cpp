@@ -162,9 +162,9 @@ ecmv_status prepare(const ecmv_context* context, const ecmv_compressed_matrix* m
     need(pass, "pass");
     const std::vector<std::shared_ptr<backends::Device>>& devices = given(context, "context").devices;
     const backends::CompressedMatrix& compressed = given(matrix, "matrix").matrix;
-    if (batch < 1 || batch > backends::kMaxBatch)
-      throw Failure(ECMV_INVALID_ARGUMENT, "A batch has 1 to " + std::to_string(backends::kMaxBatch) + " tokens, not " +
-                                               std::to_string(batch) + ".");
+    if (batch < 1 || batch > backends::kMostTokens)
+      throw Failure(ECMV_INVALID_ARGUMENT, "A batch has 1 to " + std::to_string(backends::kMostTokens) +
+                                               " tokens, not " + std::to_string(batch) + ".");
     if (const std::string reason = why_no_product(op, compressed); !reason.empty()) throw Failure(ECMV_REFUSED, reason);
     const auto lock = lock_gpu(devices);
     auto made = std::make_unique<ecmv_pass>();

@@ -179,7 +179,7 @@ ECMV_API ecmv_status ecmv_prepare_matvec(const ecmv_context* context, const ecmv
 /* x: [cols]; y: [rows]. */
 ECMV_API ecmv_status ecmv_run_matvec(ecmv_pass* pass, const int8_t* x, int32_t* y);
 
-/* Y = W X in float32 for `batch` tokens, 1 to 64, and elements of any type that float32 holds exactly, taken as
+/* Y = W X in float32 for `batch` tokens, 1 to 4096, and elements of any type that float32 holds exactly, taken as
  * numbers. The sums are float32 sums in an order of the kernel's own. */
 ECMV_API ecmv_status ecmv_prepare_matmul(const ecmv_context* context, const ecmv_compressed_matrix* matrix, int batch,
                                          ecmv_pass** pass);
