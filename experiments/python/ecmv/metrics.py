@@ -195,7 +195,7 @@ METRICS = {
     "macs_per_s": Metric("MAC/s", "1/s", "higher", "elements * batch / median pass time",
                          of_product(lambda r: elements_per_s(r) * batch_of(r))),
     "compute_fraction": Metric(
-        "of the matrix units", "", "higher",
+        "of the matrix units", "1", "higher",
         "MAC/s / (MACs of bf16 a clock and multiprocessor * multiprocessors * highest clock)", compute_fraction),
     "tokens_per_s": Metric("tokens/s", "1/s", "higher", "batch / median pass time",
                            of_product(lambda r: per_second(r, batch_of(r), number(r, "time", "median_s")))),
