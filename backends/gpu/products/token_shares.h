@@ -16,7 +16,7 @@ inline int64_t share_scratch_bytes(int shares, int64_t rows) {
   return shares > 1 ? int64_t{shares} * kMaxBatch * rows * static_cast<int64_t>(sizeof(float)) : 0;
 }
 
-// Few enough for the registers that a block of 28 lane groups of a product leaves.
+// Few enough for the registers that a product's block of 30 lane groups, 64 registers a lane, leaves.
 inline constexpr int kAddThreads = 128, kAddBlocks = 2048 / kAddThreads;  // per multiprocessor
 
 // y[i] = sums[i] + sums[count + i] + ... for i < count, four at a time. The sums of four shares are loaded before they

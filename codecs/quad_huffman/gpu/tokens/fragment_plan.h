@@ -51,8 +51,9 @@ struct FragmentsPlan {
   FragmentsKernel kernel = nullptr;
 };
 // Shared memory for a block that leaves what the system takes for a block of the launch that adds shares, so that this
-// launch and the next product begin early. (H200, bf16, K = 8, T = 12, tiles of 512 columns, 1 and 16 tokens, us:
-// 14336 x 4096 25.0, 29.0 without and 24.8, 28.9 with it; 4096 x 12288 22.8, 25.0 and 22.6, 24.7.)
+// launch and the next product begin early. (H200, bf16, K = 8, T = 12, tiles of 512 columns, 1 and 16 tokens, us,
+// without it and with it, the adding launch in blocks of 256 and of 128 threads: 14336 x 4096 25.0, 29.0 and 24.8,
+// 28.9; 4096 x 12288 22.8, 25.0 and 22.6, 24.7.)
 inline int64_t shared_bytes_beside_adding(const backends::DeviceInfo& device) {
   return device.shared_bytes - kSystemBytes;
 }
