@@ -178,7 +178,7 @@ TEST_CASE("matmul kernels keep the bound with more tokens than they multiply at 
           "[emulator]") {
   Devices all = devices_or_skip(Place::emulator);
   const codecs::CodecEntry& entry = each_codec();
-  if (entry.id != "quad_huffman" && entry.id != "raw_bf16") SKIP("Two codecs show it.");
+  if (entry.id != "quad_huffman" && entry.id != "raw_bf16") return;  // two show it
   CHECK(run_many_tokens(entry, std::move(all)) > 0);
 }
 
