@@ -54,7 +54,7 @@ struct ScaleRows {
 };
 
 // Brings tokens that a caller owns to where a kernel reads them, as its type of activations: bf16 becomes float32,
-// never the reverse. Elements past `cols` stay as they are.
+// never the reverse. Elements past `cols`, up to the stride, become zero.
 struct LoadTokens {
   const std::byte* from = nullptr;  // [tokens, cols], aligned to its type
   Activations from_type = Activations::f32;
