@@ -4,11 +4,14 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
+import re
 import sys
+
+import torch
 
 from ..errors import Refused
 from . import products
-from .plan import Skipped, plan, replace
+from .plan import Plan, Skipped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,17 +44,18 @@ class Report:
     __repr__ = __str__
 
 
-def convert_all_linear(model, *, codec=None, settings=None, skip=(), progress=True):
+def convert_all_linear(model, *, codec=None, settings=None, skip=(), join=True, progress=True):
     """Replaces every torch.nn.Linear in `model` by an EcmvLinear with the same weights, coded without loss.
 
     `codec` and `settings` are as in `ecmv list codecs`; without them those that are fastest where there is a GPU, or on
     this CPU. `skip`: names of modules, as in named_modules(), with * for anything; a last part, "lm_head", will do.
-    All cores code; each holds the memory of one matrix more. Returns a Report, and prints it with `progress`.
+    `join`: q, k and v, and gate and up, become one matrix in classes where that is known to be the same. All cores code;
+    each holds the memory of one matrix more. Returns a Report, and prints it with `progress`.
     """
-    groups, skipped = plan(model, codec, (skip,) if isinstance(skip, str) else tuple(skip))
-    order = {name: number for number, (name, _) in enumerate(model.named_modules())}
-    tasks, converted = collections.deque(task for group in groups for task in group.tasks), []
-    del groups  # so that nothing holds weights of a group that is done
+    skip = (skip,) if isinstance(skip, str) else tuple(skip)
+    plan = Plan(model, codec, skip, join)
+    tasks, converted, skipped = collections.deque(task for group in plan.groups for task in group.tasks), [], plan.skipped
+    del plan  # so that nothing holds weights of a group that is done
     with concurrent.futures.ThreadPoolExecutor(products.workers()) as pool, progress_bar(len(tasks), progress) as step:
         running = set()
         while tasks or running:
@@ -62,38 +66,48 @@ def convert_all_linear(model, *, codec=None, settings=None, skip=(), progress=Tr
                 group = future.result()
                 step()
                 if len(group.done) == len(group.tasks):
-                    _swap(model, group, converted, skipped)
+                    _put(group, converted, skipped)
             del ended, future, group
-    report = Report(*(sorted(all_, key=lambda one: order.get(one.name, len(order))) for all_ in (converted, skipped)))
+    report = Report(*(sorted(found, key=lambda one: _natural(one.name)) for found in (converted, skipped)))
+    if converted and hasattr(model, "save_pretrained") and "transformers" in sys.modules:
+        from .transformers import adopt
+        adopt(model, codec, settings, skip, join, report)
     if progress:
         print(report, file=sys.stderr)
     return report
 
 
+@torch.no_grad()
 def _convert(task, codec, settings):
     """Codes a matrix, unless its group has failed already. Gives the group."""
     group, first, done = task.group, task.modules[0], None
     try:
         if not group.reason:
-            first.fill(task.weight, codec, settings)
+            first.fill(task.weights[0] if len(task.weights) == 1 else torch.cat(task.weights), codec, settings)
             for module in task.modules[1:]:
                 module.coded = first.coded
                 module.product = first.product if module.bias is first.bias is None else None
-            done = Converted(task.name, *task.weight.shape, task.weight.nbytes, first.coded.nbytes)
+            done = Converted(task.name, first.out_features, first.in_features,
+                             sum(weight.nbytes for weight in task.weights), first.coded.nbytes)
     except Refused as refusal:
         group.reason = str(refusal)
     group.done.append(done)
     return group
 
 
-def _swap(model, group, converted, skipped):
-    """Puts the coded modules of a group where the others were."""
+def _put(group, converted, skipped):
+    """Puts the coded modules of a group into the model."""
     if group.reason:
         skipped.append(Skipped(group.name, group.reason))
         return
     converted.extend(group.done)
-    for module, made in group.swaps:
-        replace(model, module, made)
+    for put in group.puts:
+        put()
+
+
+def _natural(name):
+    """Numbers in names are ordered as numbers."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 @contextlib.contextmanager

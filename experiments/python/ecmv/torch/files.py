@@ -11,7 +11,7 @@ import torch
 from .. import library
 from ..errors import InvalidArgument, Malformed
 from . import coded as coded_tensors
-from . import products
+from . import join, products
 from .experts import EcmvExperts, is_experts
 from .linear import EcmvLinear
 from .plan import replace
@@ -140,19 +140,24 @@ def _read_tensor(file, begin, name, entry):
 
 
 def _coded_module(model, name):
-    """The coded module of that name, which is put there where another is. Its `device` says where it shall be."""
+    """The coded module of that name, which is put there where others are."""
+    parent_name, _, last = name.rpartition(".")
     expert = re.fullmatch(r"(.*)\.coded_(?:gate_up|down)\.\d+", name)
     try:
-        place = model.get_submodule(expert[1] if expert else name)
+        place = model.get_submodule(expert[1] if expert else parent_name)
+        if expert and is_experts(place):
+            replace(model, place, EcmvExperts(place))
+        elif not expert and type(place._modules.get(last)) is torch.nn.Linear:
+            replace(model, place._modules[last], EcmvLinear.like(place._modules[last]))
+        elif not expert and last not in place._modules:
+            for kind, parts in join.kinds_of(place):
+                if kind == last:
+                    join.put(place, kind, join.make(parts))
+        found = model.get_submodule(name)
     except AttributeError:
-        raise InvalidArgument(f"The file has a matrix of {name}, which is no module of the model.") from None
-    if expert and is_experts(place):
-        replace(model, place, EcmvExperts(place))
-    elif type(place) is torch.nn.Linear:
-        replace(model, place, EcmvLinear.like(place))
-    found = model.get_submodule(name)
+        raise InvalidArgument(f"The file has a matrix {name}, for which the model has no place.") from None
     if not isinstance(found, EcmvLinear):
-        raise InvalidArgument(f"The file has a coded matrix of {name}, and the model has a {type(place).__name__} there.")
+        raise InvalidArgument(f"The file has a coded matrix {name}, and the model has a {type(found).__name__} there.")
     return found
 
 

@@ -30,10 +30,10 @@ class EcmvLinear(torch.nn.Module):
         products.add_owner(self)
 
     @classmethod
-    def like(cls, module):
-        """One without weights for a torch.nn.Linear, with its bias."""
-        made = cls(module.in_features, module.out_features, bias=False, device="meta", dtype=module.weight.dtype)
-        if module.bias is not None:
+    def like(cls, module, out_features=None):
+        """One without weights for a torch.nn.Linear, with its bias; of another size without."""
+        made = cls(module.in_features, out_features or module.out_features, bias=False, device="meta", dtype=module.weight.dtype)
+        if module.bias is not None and out_features is None:
             made.bias = torch.nn.Parameter(module.bias.detach(), requires_grad=False)
         made.target_device = None if module.weight.is_meta else module.weight.device
         return made.train(module.training)

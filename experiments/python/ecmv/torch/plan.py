@@ -5,7 +5,7 @@ import fnmatch
 
 import torch
 
-from . import experts
+from . import experts, join
 from .linear import EcmvLinear
 
 
@@ -16,91 +16,112 @@ class Skipped:
 
 
 class Task:
-    """A matrix to code, and the coded modules that it fills."""
+    """A matrix to code, of the rows of one or several, and the coded modules that it fills."""
 
-    def __init__(self, name, weight, group):
-        self.name, self.weight, self.group, self.modules = name, weight, group, []
+    def __init__(self, name, weights, group, made):
+        self.name, self.weights, self.group, self.modules = name, weights, group, [made]
 
 
 class Group:
-    """What is put into the model together: a linear module at all its places, or all matrices of a module of experts."""
+    """What is put into the model together: a linear module at all its places, linear modules that are joined, or all
+    matrices of a module of experts."""
 
-    def __init__(self, name, numel):
-        self.name, self.numel, self.tasks, self.reason = name, numel, [], ""
-        self.swaps, self.done = [], []  # (module, the coded one); what became of the tasks
+    def __init__(self, name):
+        self.name, self.tasks, self.reason = name, [], ""
+        self.puts, self.done = [], []  # functions that put coded modules there; what became of the tasks
 
-    def add(self, name, weight, made):
-        task = Task(name, weight, self)
-        task.modules.append(made)
-        self.tasks.append(task)
-        return task
+    def add(self, name, weights, made):
+        self.tasks.append(Task(name, weights, self, made))
+        return self.tasks[-1]
+
+    def elements(self):
+        return sum(weight.numel() for task in self.tasks for weight in task.weights)
 
 
-def plan(model, codec, skip):
-    """The groups to convert, the largest first, so that no core is left with it alone at the end; what is skipped."""
-    groups, by_weight, skipped = [], {}, []
-    others = _other_uses(model)
+class Plan:
+    """`groups` to convert, the largest first, so that no core is left with it alone at the end; and `skipped`."""
+
+    def __init__(self, model, codec, skip, joined):
+        self.model, self.groups, self.skipped = model, [], []
+        self._by_weight, users = {}, users_of_parameters(model)
+        why_not = reasons(model, codec, skip, users)
+        for name, module in list(model.named_modules()):
+            for kind, parts in join.kinds_of(module) if joined else ():
+                if not any(why_not[part] or len(users[id(part.weight)]) > 1 for part in parts):
+                    self._plan_joined(name, module, kind, parts)
+                    why_not = {one: reason for one, reason in why_not.items() if one not in parts}
+        for name, module in model.named_modules():
+            reason = why_not.get(module)
+            if reason is None:
+                continue
+            if reason or module is model:
+                self.skipped.append(Skipped(name, reason or "it is the model itself"))
+            elif isinstance(module, torch.nn.Linear):
+                self._plan_linear(name, module)
+            else:
+                self._plan_experts(name, module)
+        self.groups.sort(key=lambda group: -group.elements())
+
+    def _group(self, name):
+        self.groups.append(Group(name))
+        return self.groups[-1]
+
+    def _plan_linear(self, name, module):
+        made, task = EcmvLinear.like(module), self._by_weight.get(id(module.weight))
+        if task is None:
+            task = self._by_weight[id(module.weight)] = self._group(name).add(name, [module.weight], made)
+        else:
+            task.name += " = " + name
+            task.modules.append(made)
+        task.group.puts.append(lambda: replace(self.model, module, made))
+
+    def _plan_joined(self, name, module, kind, parts):
+        made, group = join.make(parts), self._group(f"{name}.{kind}")
+        group.add(group.name, [part.weight for part in parts], made)
+        group.puts.append(lambda: join.put(module, kind, made))
+
+    def _plan_experts(self, name, module):
+        made, group = experts.EcmvExperts(module), self._group(name)
+        for attribute, parts in (("gate_up_proj", made.coded_gate_up), ("down_proj", made.coded_down)):
+            for number, part in enumerate(parts):
+                group.add(f"{name}.{attribute}[{number}]", [getattr(module, attribute)[number].detach()], part)
+        group.puts.append(lambda: replace(self.model, module, made))
+
+
+def users_of_parameters(model):
+    """The modules that have a parameter, with their names, by its id()."""
+    users = {}
+    for name, module in model.named_modules():
+        for parameter in module.parameters(recurse=False):
+            users.setdefault(id(parameter), []).append((name, module))
+    return users
+
+
+def reasons(model, codec, skip, users, expected=False):
+    """Why a module stays as it is, of all that could be coded; "" where it does not. `expected`: weights are to come."""
+    found = {}
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear):
-            reason = why_not_linear(name, module, codec, skip)
-            if not reason and id(module.weight) in others:
-                reason = f"its weight is also that of {others[id(module.weight)]}, which needs it uncoded"
+            others = [f"{other} ({type(of).__name__})" for other, of in users[id(module.weight)]
+                      if type(of) is not torch.nn.Linear and of is not module]
+            found[module] = _why_not_linear(name, module, codec, skip) or (
+                f"its weight is also that of {others[0]}, which needs it uncoded" if others else "")
         elif any(parameter.dim() >= 3 for parameter in module.parameters(recurse=False)):
-            reason = why_not_experts(name, module, codec, skip)
+            found[module] = experts.why_not(module) or _why_not(name, module, module.gate_up_proj, codec, skip)
         else:
             continue
         device = next(module.parameters()).device.type
-        if not reason and device not in ("cpu", "cuda"):
-            reason = f"its weights are on the device '{device}'"
-        if reason or module is model:
-            skipped.append(Skipped(name, reason or "it is the model itself"))
-        elif isinstance(module, torch.nn.Linear):
-            _plan_linear(name, module, groups, by_weight)
-        else:
-            groups.append(_experts_group(name, module))
-    return sorted(groups, key=lambda group: -group.numel), skipped
+        if not found[module] and not expected and device not in ("cpu", "cuda"):
+            found[module] = f"its weights are on the device '{device}'"
+    return found
 
 
-def _other_uses(model):
-    """Modules that are not linear, by the parameters that they have."""
-    return {id(parameter): f"{name} ({type(module).__name__})" for name, module in model.named_modules()
-            if not isinstance(module, torch.nn.Linear) for parameter in module.parameters(recurse=False)}
-
-
-def _plan_linear(name, module, groups, by_weight):
-    made = EcmvLinear.like(module)
-    task = by_weight.get(id(module.weight))
-    if task is None:
-        groups.append(Group(name, module.weight.numel()))
-        by_weight[id(module.weight)] = groups[-1].add(name, module.weight, made)
-        groups[-1].swaps.append((module, made))
-    else:
-        task.name += " = " + name
-        task.modules.append(made)
-        task.group.swaps.append((module, made))
-
-
-def _experts_group(name, module):
-    made = experts.EcmvExperts(module)
-    group = Group(name, module.gate_up_proj.numel() + module.down_proj.numel())
-    group.swaps.append((module, made))
-    for attribute, parts in (("gate_up_proj", made.coded_gate_up), ("down_proj", made.coded_down)):
-        for number, part in enumerate(parts):
-            group.add(f"{name}.{attribute}[{number}]", getattr(module, attribute)[number].detach(), part)
-    return group
-
-
-def why_not_linear(name, module, codec, skip):
-    """Why this module stays as it is, "" if it does not."""
+def _why_not_linear(name, module, codec, skip):
     if type(module) is not torch.nn.Linear:
         return f"its class is {type(module).__name__}, which may use the weight in another way"
     if module.bias is not None and module.bias.dtype != module.weight.dtype:
         return "its bias has another dtype than its weights"
     return _why_not(name, module, module.weight, codec, skip)
-
-
-def why_not_experts(name, module, codec, skip):
-    return experts.why_not(module) or _why_not(name, module, module.gate_up_proj, codec, skip)
 
 
 def _why_not(name, module, weight, codec, skip):
