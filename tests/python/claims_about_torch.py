@@ -175,8 +175,8 @@ class Conversion(Case):
         reasons = {one.name: one.reason for one in report.skipped}
         for name, reason in (("two_bytes", "are float16"), ("single", "are float32"), ("subclass", "class is Subclass"),
                              ("hooked", "hooks"), ("head", r"also that of embedding \(Embedding\)"),
-                             ("left_out", "to be skipped"), ("nested.left_out", "to be skipped"), ("tiny", "as many bytes"),
-                             ("meta", "device 'meta'")):
+                             ("left_out", "to be skipped"), ("nested.left_out", "to be skipped"),
+                             ("tiny", "as many bytes"), ("meta", "device 'meta'")):
             self.assertRegex(reasons.pop(name), reason)
             self.assertIs(type(model.get_submodule(name)), Subclass if name == "subclass" else torch.nn.Linear)
         self.assertEqual(reasons, {})
@@ -331,6 +331,26 @@ class Compiled(Case):
         calls = [node for node in exported.graph.nodes if node.target is linear]
         self.assertEqual(len(calls), 2)
         self.assertSame(exported.module()(x), y)
+
+    def test_layers_that_are_compiled_by_themselves_share_graphs_if_shapes_of_parameters_are_not_forced(self):
+        graphs = []
+
+        def backend(graph, _):
+            graphs.append(graph)
+            return graph
+        layers = torch.nn.Sequential(*(Gated() for _ in range(10)))
+        for number, layer in enumerate(layers):
+            with torch.no_grad():
+                layer.down_proj.weight[:10 * number] *= 0.01  # so that the coded bytes have another length
+        converted(layers)
+        self.assertGreater(len({layer.down_proj.coded.numel() for layer in layers}), 8)
+        x = tokens(3, 256)
+        with torch.no_grad(), torch._dynamo.config.patch(force_parameter_static_shapes=False):
+            y = layers(x)
+            for layer in layers:
+                layer.compile(fullgraph=True, backend=backend)
+            self.assertSame(layers(x), y)
+        self.assertLess(len(graphs), 5)
 
     def test_a_compiled_model_may_be_one_that_was_never_called(self):
         plain = mlp()

@@ -43,7 +43,8 @@ def make(name):
 
 
 def prompts(count=4, length=24, seed=3):
-    return torch.randint(0, SHAPE["vocab_size"], (count, length), generator=torch.Generator().manual_seed(seed)).to(DEVICE)
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, SHAPE["vocab_size"], (count, length), generator=generator).to(DEVICE)
 
 
 @torch.no_grad()
@@ -80,7 +81,8 @@ class Case(unittest.TestCase):
 
     def load(self, folder, **options):
         return transformers.AutoModelForCausalLM.from_pretrained(
-            folder, device_map=None if DEVICE.type == "cpu" else DEVICE.type, experts_implementation="eager", **options)
+            folder, device_map=None if DEVICE.type == "cpu" else DEVICE.type, experts_implementation="eager",
+            **options)
 
     def coded(self, model, **options):
         """Saved as it is, and coded while it is loaded."""
@@ -138,12 +140,14 @@ class Files(Case):
         for name in CONFIGS:
             with self.subTest(name):
                 model, ids = make(name), prompts()
-                ecmv.torch.convert_all_linear(model, progress=False, skip=["layers.1.mlp*", "layers.2.self_attn.k_proj"])
+                skip = ["layers.1.mlp*", "layers.2.self_attn.k_proj"]
+                ecmv.torch.convert_all_linear(model, progress=False, skip=skip)
                 y = logits(model, ids)
                 model.save_pretrained(self.folder / "converted")
                 loaded = self.load(self.folder / "converted")
                 self.assertTrue(torch.equal(logits(loaded, ids), y))
-                self.assertEqual([type(module) for module in loaded.modules()], [type(module) for module in model.modules()])
+                kinds = [[type(module) for module in one.modules()] for one in (loaded, model)]
+                self.assertEqual(*kinds)
                 ecmv.torch.save(model, self.folder / "one_file")
                 again = ecmv.torch.load(make(name), self.folder / "one_file")
                 self.assertTrue(torch.equal(logits(again, ids), y))
