@@ -6,14 +6,29 @@
     Error and its subclasses                             each with the library's or the command's own sentence
 """
 
-from .command import advise
-from .errors import Error, Failed, Incorrect, InvalidArgument, OutOfMemory, Refused, Unavailable
-from .matrices import CompressedMatrix, Sizes, codecs, encode, load_codec_library, version
-from .metrics import METRICS, Metric
-from .records import read_bandwidths, read_records, read_runs
+import importlib
 
-__all__ = [
-    "METRICS", "CompressedMatrix", "Error", "Failed", "Incorrect", "InvalidArgument", "Metric", "OutOfMemory",
-    "Refused", "Sizes", "Unavailable", "advise", "codecs", "encode", "load_codec_library", "read_bandwidths",
-    "read_records", "read_runs", "version",
-]
+# Where names come from. They are imported when they are first asked for: pandas takes a third of a second, only records
+# need it, and whoever has none may use the rest.
+_HOMES = {
+    "command": ["advise"],
+    "errors": ["Error", "Failed", "Incorrect", "InvalidArgument", "OutOfMemory", "Refused", "Unavailable"],
+    "matrices": ["CompressedMatrix", "Sizes", "codecs", "encode", "load_codec_library", "version"],
+    "metrics": ["METRICS", "Metric"],
+    "records": ["read_bandwidths", "read_records", "read_runs"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name):
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOME_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -4,12 +4,16 @@ import json
 import math
 import warnings
 
-import pandas
-
 from .contexts import DEFAULT_BASELINE, Contexts
-from .errors import Failed
+from .errors import Failed, Unavailable
 from .intervals import ratio_interval
 from .metrics import METRICS, number, op_of, part
+
+try:
+    import pandas
+except ImportError:
+    raise Unavailable("Records become data frames of pandas, which is not installed: pip install 'ecmv[records]'."
+                      ) from None
 
 _SCHEMA = 1
 
