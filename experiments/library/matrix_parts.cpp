@@ -76,7 +76,7 @@ std::unique_ptr<ecmv_compressed_matrix> join(const MatrixParts& parts) {
     matrix.sections.push_back(section_of(parts.codec, part));
   }
   try {
-    matrix.source_hash = codecs::read_stream(*entry.codec, matrix.view()).content_hash;
+    matrix.source_hash = codecs::check_stream(*entry.codec, matrix.view());
   } catch (const codecs::MalformedStream& error) {
     malformed(who + "does not take these sections. " + error.what());
   } catch (const std::bad_alloc&) {
