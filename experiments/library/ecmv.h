@@ -132,6 +132,12 @@ ECMV_API ecmv_status ecmv_from_sections(const ecmv_description* description, con
 ECMV_API ecmv_status ecmv_save(const char* path, const char* const* names,
                                const ecmv_compressed_matrix* const* matrices, size_t count);
 
+/* The JSON object that such a file has about the matrix under this name, for programs that write one with other tensors
+ * beside the matrices: "ecmv.matrices" is a list of them, "ecmv.version" is "1". `text` ends with a zero, in text_bytes
+ * bytes; twice the bytes of the name and 8192 more are enough. */
+ECMV_API ecmv_status ecmv_describe_in_file(const ecmv_compressed_matrix* matrix, const char* name, char* text,
+                                           size_t text_bytes);
+
 /* A file of ecmv_save, open. Other tensors in it do not matter. Whoever writes to the file must wait until it is
  * closed. */
 typedef struct ecmv_file ecmv_file;
@@ -283,6 +289,29 @@ ECMV_API size_t ecmv_product_scratch_bytes(const ecmv_product* product);
 ECMV_API const char* ecmv_product_kernel(const ecmv_product* product, int64_t tokens);
 /* Waits for the work of the device. Graphs that hold the product must not be launched any more. */
 ECMV_API void ecmv_free_product(ecmv_product* product);
+
+/* --- PyTorch --------------------------------------------------------------------------------------- */
+
+/* For the package ecmv.torch: PyTorch's operator ecmv::linear(Tensor x, Tensor coded, Tensor? bias, int rows) -> Tensor
+ * without the time of Python. Its schema must be defined. Registers its kernels with the libtorch of this process:
+ * files with the functions aoti_torch_* for CPUs, and for GPUs (NULL: none). `bind` is called when the operator is given
+ * coded bytes that are bound to no product with that bias; it binds them, or leaves a sentence in `sentence`. */
+typedef void (*ecmv_torch_binder)(const void* coded, const void* bias, char* sentence, size_t sentence_bytes);
+ECMV_API ecmv_status ecmv_torch_register(const char* libtorch_cpu, const char* libtorch_gpu, ecmv_torch_binder bind);
+
+typedef struct ecmv_torch_binding {
+  size_t struct_bytes; /* sizeof(ecmv_torch_binding), set by the caller */
+  ecmv_product* product;
+  const void* bias; /* of the product; NULL: none */
+  int64_t rows, cols;
+  int32_t device; /* of PyTorch's; -1: the CPU */
+  int32_t bf16;   /* whether x and y are; else both are float32 */
+} ecmv_torch_binding;
+/* From now on the operator multiplies coded bytes at this place, with this bias, by the product, until it is told
+ * otherwise. Unbind before the product or the bytes are freed; that does nothing where another product was bound since.
+ */
+ECMV_API ecmv_status ecmv_torch_bind(const void* coded, const ecmv_torch_binding* binding);
+ECMV_API void ecmv_torch_unbind(const void* coded, const void* bias, const ecmv_product* product);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char *kMatrices = "ecmv.matrices", *kVersion = "ecmv.version", *kThisVersion = "1";
+constexpr const char* kNoUtf8 = "The name of a matrix is not UTF-8.";
 
 datasets::FileBytes open_bytes(const std::string& path) {
   try {
@@ -87,7 +88,7 @@ std::string header_of(const std::vector<NamedMatrix>& matrices) try {
   for (int i = 0; i < 8; ++i) length += static_cast<char>(text.size() >> (8 * i) & 0xFF);
   return length + text;
 } catch (const json::exception&) {
-  throw Failure(ECMV_INVALID_ARGUMENT, "The name of a matrix is not UTF-8.");
+  throw Failure(ECMV_INVALID_ARGUMENT, kNoUtf8);
 }
 
 void write_to(const std::string& path, const std::string& header, const std::vector<NamedMatrix>& matrices) {
@@ -129,6 +130,12 @@ MatrixParts parts_from(const json& described, const std::string& name, const dat
 }
 
 }  // namespace
+
+std::string description_text(const NamedMatrix& named) try {
+  return description_of(named).dump();
+} catch (const json::exception&) {
+  throw Failure(ECMV_INVALID_ARGUMENT, kNoUtf8);
+}
 
 void save_matrices(const std::string& path, const std::vector<NamedMatrix>& matrices) {
   std::set<std::string> names;

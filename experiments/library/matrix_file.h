@@ -17,6 +17,9 @@ struct NamedMatrix {
   const backends::CompressedMatrix* matrix = nullptr;
 };
 
+// The description of one of them in the metadata, as JSON. Throws Failure.
+std::string description_text(const NamedMatrix& named);
+
 // Writes beside `path` first and then takes its place. Throws Failure.
 void save_matrices(const std::string& path, const std::vector<NamedMatrix>& matrices);
 

@@ -123,6 +123,17 @@ ecmv_status ecmv_save(const char* path, const char* const* names, const ecmv_com
   });
 }
 
+ecmv_status ecmv_describe_in_file(const ecmv_compressed_matrix* matrix, const char* name, char* text,
+                                  size_t text_bytes) {
+  return guarded([&] {
+    const std::string made = description_text({&given(name, "name"), &given(matrix, "matrix").matrix});
+    need(text, "text");
+    if (made.size() >= text_bytes)
+      throw Failure(ECMV_INVALID_ARGUMENT, "The description takes " + std::to_string(made.size() + 1) + " bytes.");
+    std::memcpy(text, made.c_str(), made.size() + 1);
+  });
+}
+
 ecmv_status ecmv_open_file(const char* path, ecmv_file** file) {
   if (file != nullptr) *file = nullptr;
   return guarded([&] {

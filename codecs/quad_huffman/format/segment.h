@@ -18,8 +18,7 @@ struct SegmentColumns {
 template <int kSymbolCols, bool kRotated, class Codes, class F>
 void decode_symbols(const Stored& stored, Form form, const Codes& codes, int lane, int64_t& position, int16_t* highs,
                     F after_symbol) {
-  const uint32_t mask = (1u << stored.table_bits) - 1,
-                 high_mask = kSymbolCols == 8 ? 3 : 0xffu >> entry_shift(form);
+  const uint32_t mask = (1u << stored.table_bits) - 1, high_mask = kSymbolCols == 8 ? 3 : 0xffu >> entry_shift(form);
   const uint8_t* table = stored.table;
   std::array<int, kSymbolCols> shifts;
   for (int k = 0; k < kSymbolCols; ++k) shifts[k] = high_shift(kSymbolCols, form, k);
@@ -39,7 +38,8 @@ void decode_symbols(const Stored& stored, Form form, const Codes& codes, int lan
 
 // Adds the raw bits: from high parts to offsets, and the signs. The lane's raw words of the segment are at `raw`. All
 // shifts are constants where the loops are unrolled and the form is known.
-inline __attribute__((always_inline)) void add_raw_bits(int symbol_cols, Form form, const uint8_t* raw, SegmentColumns& columns) {
+inline __attribute__((always_inline)) void add_raw_bits(int symbol_cols, Form form, const uint8_t* raw,
+                                                        SegmentColumns& columns) {
   auto& [offsets, signs] = columns;
   for (int group = 0; group < segment_cols(symbol_cols) / 32; ++group) {
     std::array<uint32_t, kMostPlaneWords> words{};

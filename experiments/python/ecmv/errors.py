@@ -25,5 +25,9 @@ class Incorrect(Error, RuntimeError):
     """What was encoded does not decode to what it was made from: a defect of the codec."""
 
 
+class Malformed(Error, ValueError):
+    """Sections or a file that are truncated, changed, or none that the codec stores."""
+
+
 class Failed(Error, RuntimeError):
     """Anything else: a device that was lost, a file that is no record, a defect."""

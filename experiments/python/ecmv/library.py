@@ -12,6 +12,7 @@ _ERRORS = {
     3: errors.Unavailable,
     4: errors.OutOfMemory,
     5: errors.Incorrect,
+    7: errors.Malformed,
 }
 
 _handle, _text, _status = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
@@ -25,6 +26,44 @@ class SizesStruct(ctypes.Structure):
                 ("padding", _int64), ("stored", _int64), ("bits_per_element", ctypes.c_double)]
 
 
+class SectionStruct(ctypes.Structure):
+    """ecmv_stored_section."""
+    _fields_ = [("struct_bytes", _bytes), ("name", _text), ("role", _text), ("place", _array), ("bytes", _bytes),
+                ("padding", _bytes), ("alignment", _bytes)]
+
+
+class DescriptionStruct(ctypes.Structure):
+    """ecmv_description."""
+    _fields_ = [("struct_bytes", _bytes), ("codec", _text), ("settings", _text), ("element_type", _text),
+                ("rows", _int64), ("cols", _int64), ("format_version", ctypes.c_uint32)]
+
+
+class SpanStruct(ctypes.Structure):
+    """ecmv_span."""
+    _fields_ = [("place", _array), ("bytes", _bytes)]
+
+
+class ProductOptionsStruct(ctypes.Structure):
+    """ecmv_product_options."""
+    _fields_ = [("struct_bytes", _bytes), ("max_tokens", _int64), ("x_type", _text), ("y_type", _text),
+                ("bias", _array), ("sections", ctypes.POINTER(SpanStruct)), ("section_count", _bytes),
+                ("workspace", _handle)]
+
+
+class TorchBindingStruct(ctypes.Structure):
+    """ecmv_torch_binding."""
+    _fields_ = [("struct_bytes", _bytes), ("product", _handle), ("bias", _array), ("rows", _int64), ("cols", _int64),
+                ("device", ctypes.c_int32), ("bf16", ctypes.c_int32)]
+
+
+TorchBinder = ctypes.CFUNCTYPE(None, _array, _array, _array, _bytes)  # ecmv_torch_binder
+
+
+def filled(struct, **fields):
+    """A struct of these fields that knows its own size."""
+    return struct(struct_bytes=ctypes.sizeof(struct), **fields)
+
+
 _FUNCTIONS = {
     "ecmv_last_error": (_text, []),
     "ecmv_version": (_text, []),
@@ -35,6 +74,15 @@ _FUNCTIONS = {
     "ecmv_free_matrix": (None, [_handle]),
     "ecmv_sizes_of": (_status, [_handle, ctypes.POINTER(SizesStruct)]),
     "ecmv_decode": (_status, [_handle, _array, _bytes]),
+    "ecmv_section_count": (_bytes, [_handle]),
+    "ecmv_section_of": (_status, [_handle, _bytes, ctypes.POINTER(SectionStruct)]),
+    "ecmv_describe": (_status, [_handle, ctypes.POINTER(DescriptionStruct)]),
+    "ecmv_from_sections": (_status, [ctypes.POINTER(DescriptionStruct), ctypes.POINTER(SectionStruct), _bytes, _made]),
+    "ecmv_describe_in_file": (_status, [_handle, _text, _array, _bytes]),
+    "ecmv_open_file": (_status, [_text, _made]),
+    "ecmv_file_name": (_text, [_handle, _bytes]),
+    "ecmv_load": (_status, [_handle, _text, _made]),
+    "ecmv_close_file": (None, [_handle]),
     "ecmv_open": (_status, [_text, ctypes.c_int, ctypes.c_int, _made]),
     "ecmv_close": (None, [_handle]),
     "ecmv_prepare_matvec": (_status, [_handle, _handle, _made]),
@@ -45,6 +93,15 @@ _FUNCTIONS = {
     "ecmv_run_decode": (_status, [_handle, _array, _bytes]),
     "ecmv_pass_kernel": (_text, [_handle]),
     "ecmv_free_pass": (None, [_handle]),
+    "ecmv_make_workspace": (_status, [_handle, _made]),
+    "ecmv_bind_product": (_status, [_handle, _handle, ctypes.POINTER(ProductOptionsStruct), _made]),
+    "ecmv_enqueue_product": (_status, [_handle, _array, _array, _int64, _int64, _array, _int64]),
+    "ecmv_product_scratch_bytes": (_bytes, [_handle]),
+    "ecmv_product_kernel": (_text, [_handle, _int64]),
+    "ecmv_free_product": (None, [_handle]),
+    "ecmv_torch_register": (_status, [_text, _text, TorchBinder]),
+    "ecmv_torch_bind": (_status, [_array, ctypes.POINTER(TorchBindingStruct)]),
+    "ecmv_torch_unbind": (None, [_array, _array, _handle]),
 }
 
 

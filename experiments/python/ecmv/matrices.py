@@ -86,8 +86,7 @@ class CompressedMatrix:
     @property
     def sizes(self):
         """Its Sizes."""
-        filled = library.SizesStruct()
-        filled.struct_bytes = library.ctypes.sizeof(filled)
+        filled = library.filled(library.SizesStruct)
         library.call("ecmv_sizes_of", self._handle, library.ctypes.byref(filled))
         return Sizes(*(getattr(filled, name) for name in Sizes._fields))
 

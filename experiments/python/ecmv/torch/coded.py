@@ -1,0 +1,139 @@
+"""Coded matrices as tensors: one tensor of bytes holds the sections of a matrix and what describes them.
+
+    8 bytes      ecmvcod1
+    8 bytes      n, little-endian
+    n bytes      JSON: codec, settings, type, rows, cols, format_version, and of each section name, role, alignment,
+                 padding, offset and bytes
+    sections     each at its offset, a multiple of 256 and of its alignment
+"""
+
+import ctypes
+import json
+
+import torch
+
+from .. import library
+from ..errors import InvalidArgument, Malformed
+
+MAGIC = b"ecmvcod1"
+TYPES = {torch.bfloat16: "bf16", torch.float32: "f32", torch.float16: "f16", torch.float64: "f64", torch.int8: "i8"}
+DTYPES = {name: dtype for dtype, name in TYPES.items()}
+_ALIGNMENT = 256
+
+
+class Matrix:
+    """An ecmv_compressed_matrix, in the host's memory."""
+
+    def __init__(self, handle):
+        self.handle = handle
+        self._free = library.functions().ecmv_free_matrix
+
+    def __del__(self):
+        self._free(self.handle)
+
+    def sections(self):
+        for number in range(library.functions().ecmv_section_count(self.handle)):
+            section = library.filled(library.SectionStruct)
+            library.call("ecmv_section_of", self.handle, number, ctypes.byref(section))
+            yield section
+
+    def description(self):
+        described = library.filled(library.DescriptionStruct)
+        library.call("ecmv_describe", self.handle, ctypes.byref(described))
+        return {"codec": described.codec.decode(), "settings": described.settings.decode(),
+                "type": described.element_type.decode(), "rows": described.rows, "cols": described.cols,
+                "format_version": described.format_version}
+
+    def decode(self):
+        """The elements, [rows, cols], on the CPU."""
+        described = self.description()
+        out = torch.empty(described["rows"], described["cols"], dtype=DTYPES[described["type"]])
+        library.call("ecmv_decode", self.handle, out.data_ptr(), out.nbytes)
+        return out
+
+
+def encode(weight, codec, settings=None):
+    """Codes a matrix, [rows, cols]; it is decoded again and compared. One thread; Python's lock is released."""
+    if weight.dtype not in TYPES:
+        raise InvalidArgument(f"There are no coded matrices of {weight.dtype}.")
+    elements = weight.detach().to("cpu").contiguous()
+    return Matrix(library.make("ecmv_encode", codec.encode(), settings_text(settings).encode(),
+                               TYPES[weight.dtype].encode(), *elements.shape, elements.data_ptr() or None))
+
+
+def settings_text(settings):
+    """Settings as the library takes them, of a dict or of such a text."""
+    if settings is None or isinstance(settings, str):
+        return settings or ""
+    return ",".join(f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+                    for name, value in settings.items())
+
+
+def pack(matrix):
+    """A tensor of a matrix."""
+    sections, placed = list(matrix.sections()), []
+    for section in sections:
+        placed.append({"name": section.name.decode(), "role": section.role.decode(), "alignment": section.alignment,
+                       "padding": section.padding, "offset": 0, "bytes": section.bytes})
+    header, end = _placed(matrix.description(), placed)
+    coded = torch.zeros(end, dtype=torch.uint8)
+    ctypes.memmove(coded.data_ptr(), header, len(header))
+    for section, at in zip(sections, placed):
+        ctypes.memmove(coded.data_ptr() + at["offset"], section.place, section.bytes)
+    return coded
+
+
+def _placed(description, sections):
+    """Sets the sections' offsets; gives the header and the bytes of all."""
+    room = 0
+    while True:
+        end = room
+        for section in sections:
+            alignment = max(_ALIGNMENT, section["alignment"])
+            section["offset"] = (end + alignment - 1) // alignment * alignment
+            end = section["offset"] + section["bytes"]
+        text = json.dumps({**description, "sections": sections}, separators=(",", ":")).encode()
+        header = MAGIC + len(text).to_bytes(8, "little") + text
+        if len(header) <= room:
+            return header, max(end, len(header))
+        room = len(header) + 64  # offsets have more digits then
+
+
+def is_coded(tensor):
+    """Whether it is a tensor of a coded matrix, by its first bytes."""
+    return (tensor.dtype == torch.uint8 and tensor.dim() == 1 and tensor.numel() >= 16 and
+            tensor.device.type != "meta" and bytes(tensor[:8].tolist()) == MAGIC)
+
+
+def describe(coded):
+    """What the tensor says of its matrix."""
+    if not is_coded(coded):
+        raise Malformed("The tensor is not one of a coded matrix.")
+    length = int.from_bytes(bytes(coded[8:16].tolist()), "little")
+    try:
+        described = json.loads(coded[16:16 + length].cpu().numpy().tobytes())
+        if not all(0 <= section["offset"] <= coded.numel() - section["bytes"] and section["bytes"] >= 0
+                   for section in described["sections"]):
+            raise ValueError
+        return described if isinstance(described["rows"] + described["cols"], int) else None
+    except (ValueError, KeyError, TypeError):
+        raise Malformed("The header of the coded matrix is damaged.") from None
+
+
+def unpack(coded):
+    """A matrix of its tensor. The codec's reference decoder takes it first, since kernels check nothing."""
+    described, bytes_ = describe(coded), coded.detach().to("cpu").contiguous()
+    sections = (library.SectionStruct * len(described["sections"]))()
+    try:
+        for section, at in zip(sections, described["sections"]):
+            section.struct_bytes = ctypes.sizeof(section)
+            section.name, section.role = at["name"].encode(), at["role"].encode()
+            section.place, section.bytes = bytes_.data_ptr() + at["offset"], at["bytes"]
+            section.padding, section.alignment = at["padding"], at["alignment"]
+        whole = library.filled(
+            library.DescriptionStruct, codec=described["codec"].encode(), settings=described["settings"].encode(),
+            element_type=described["type"].encode(), rows=described["rows"], cols=described["cols"],
+            format_version=described["format_version"])
+    except (KeyError, TypeError, AttributeError, ctypes.ArgumentError):
+        raise Malformed("The header of the coded matrix is damaged.") from None
+    return Matrix(library.make("ecmv_from_sections", ctypes.byref(whole), sections, len(sections)))

@@ -1,0 +1,141 @@
+"""The module that stands where a torch.nn.Linear was."""
+
+import torch
+
+from ..errors import InvalidArgument
+from . import coded as coded_tensors
+from . import products
+from .operator import LinearWithGradient, linear
+
+
+class EcmvLinear(torch.nn.Module):
+    """x W^T + b with coded weights W.
+
+    `coded` is a buffer of bytes, so it is in the state_dict, moves with the module and counts as memory. Its bytes must
+    not be changed in place. Tokens have the dtype that the weights had; under autocast they are brought to it.
+    """
+
+    def __init__(self, in_features, out_features, bias=True, device=None, dtype=torch.bfloat16):
+        """One without weights, to be filled from a state_dict; from_linear() makes others."""
+        super().__init__()
+        self.in_features, self.out_features, self.dtype = in_features, out_features, dtype
+        self.register_buffer("coded", torch.empty(0, dtype=torch.uint8, device=device))
+        self.bias = torch.nn.Parameter(torch.zeros(out_features, device=device, dtype=dtype),
+                                       requires_grad=False) if bias else None
+        self._set_up()
+
+    def _set_up(self):
+        self.product = None
+        products.add_owner(self)
+
+    @classmethod
+    def of(cls, coded, bias=None):
+        """One of a coded tensor (ecmv.torch.coded) on its device."""
+        described = coded_tensors.describe(coded)
+        made = cls(described["cols"], described["rows"], bias=False, device="meta",
+                   dtype=coded_tensors.DTYPES[described["type"]])
+        made.coded = coded
+        made.bias = None if bias is None else torch.nn.Parameter(bias.detach(), requires_grad=False)
+        return made
+
+    @classmethod
+    def from_linear(cls, module, codec=None, settings=None):
+        """Codes the weights of a torch.nn.Linear, which stays as it is; on its device."""
+        matrix, coded = encode_as_default(module.weight, codec, settings)
+        made = cls.of(coded.to(module.weight.device), module.bias)
+        made.train(module.training)
+        made.product = products.bind(made.coded, made.bias, matrix)
+        return made
+
+    def forward(self, x):
+        if x.dtype != self.dtype and torch.is_autocast_enabled(x.device.type):
+            x = x.to(self.dtype)
+        if torch.is_grad_enabled() and x.requires_grad:
+            return LinearWithGradient.apply(x, self.coded, self.bias, self.out_features)
+        return linear(x, self.coded, self.bias, self.out_features)
+
+    def decode(self):
+        """The weights, [out_features, in_features], decoded by plain loops on the host."""
+        return coded_tensors.unpack(self.coded).decode().to(self.coded.device)
+
+    def kernel(self, tokens=1):
+        """The kernel that multiplies so many tokens at once: "cuda/matmul/one_token/default"."""
+        products.prepare(self)
+        return self.product.kernel(tokens)
+
+    def extra_repr(self):
+        text = f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        if coded_tensors.is_coded(self.coded):
+            bits = 8 * self.coded.numel() / (self.in_features * self.out_features)
+            text += f", codec={coded_tensors.describe(self.coded)['codec']}, bits_per_weight={bits:.2f}"
+        return text
+
+    # --- copies, moves and files -------------------------------------------------------------------------------
+
+    def __getstate__(self):
+        return {**self.__dict__, "product": None}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self._set_up()
+
+    def _apply(self, fn, recurse=True):
+        before = products.place_of(self.coded, self.bias)
+        super()._apply(fn, recurse)
+        if products.place_of(self.coded, self.bias) != before:
+            self.product = None
+        return self
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                              error_msgs):
+        # Coded bytes have another length in every model, and kernels rely on them: they are replaced, not overwritten.
+        name = prefix + "coded"
+        if name in state_dict:
+            coded, device = state_dict[name], self.coded.device
+            try:
+                described = coded_tensors.describe(coded)
+                shape = described["rows"], described["cols"], coded_tensors.DTYPES[described["type"]]
+                if shape != (self.out_features, self.in_features, self.dtype):
+                    raise InvalidArgument(f"It is a matrix {shape}, and the module's is "
+                                          f"{(self.out_features, self.in_features, self.dtype)}.")
+                self.product = None
+                self.coded = coded.detach().to(coded.device if device.type == "meta" else device, copy=True)
+            except ValueError as error:
+                error_msgs.append(f"{name}: {error}")
+            state_dict = {key: value for key, value in state_dict.items() if key != name}
+            missing = []
+            super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing, unexpected_keys,
+                                          error_msgs)
+            missing_keys.extend(key for key in missing if key != name)
+        else:
+            super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                                          error_msgs)
+
+
+def encode_as_default(weight, codec=None, settings=None):
+    """The matrix and its tensor, on the host."""
+    if codec is None:
+        codec, chosen = default_codec()
+        settings = chosen if settings is None else settings
+    matrix = coded_tensors.encode(weight, codec, settings)
+    return matrix, coded_tensors.pack(matrix)
+
+
+_GPU_CODEC = "quad_huffman", "layout=fragments,symbol_cols=0,optimise=speed"
+_CPU_CODECS = ("rans_byte_planes", ""), ("huffman_exponents", "")
+
+
+def default_codec():
+    """The codec for bf16 weights, with its settings: the fastest where there is a GPU, or on this CPU."""
+    return _GPU_CODEC if torch.cuda.is_available() else _cpu_codec()
+
+
+@products.functools.lru_cache(maxsize=None)
+def _cpu_codec():
+    sample = torch.zeros(64, 256, dtype=torch.bfloat16)
+    for codec, settings in _CPU_CODECS:
+        matrix, coded = encode_as_default(sample, codec, settings)
+        kernel = products.Product(coded, None, matrix).kernel()
+        if "reference" not in kernel and "unfused" not in kernel and not kernel.startswith("scalar"):
+            return codec, settings
+    return _CPU_CODECS[-1]

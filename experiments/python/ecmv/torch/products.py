@@ -1,0 +1,141 @@
+"""Products that the operator ecmv::linear finds by the places of coded tensors.
+
+A product is bound to one place of the coded bytes. A tensor that is moved, copied or loaded has another, so the operator
+asks for its product at the first call, and all modules that have none are bound together, on all cores.
+"""
+
+import collections
+import concurrent.futures
+import ctypes
+import functools
+import os
+import threading
+import weakref
+
+import torch
+
+from .. import library
+from ..errors import InvalidArgument, Refused, Unavailable
+from . import coded as coded_tensors
+
+MOST_TOKENS = 1 << 31  # more than 64 are multiplied in parts
+
+_lock = threading.RLock()
+_shared = weakref.WeakValueDictionary()  # products by the places of coded bytes and bias
+_owners = weakref.WeakSet()  # modules with coded and bias, and with product, which is None or may be one of before
+
+
+def workers():
+    """Threads for work on many matrices: as many as the process may use cores."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@functools.lru_cache(maxsize=None)
+def context(device_type, index):
+    """An ecmv_context and a workspace that all its products share, since layers run one after the other."""
+    if device_type == "cpu":
+        opened = library.make("ecmv_open", b"best", 0, -1)
+    elif device_type == "cuda":
+        opened = library.make("ecmv_open", b"hip" if torch.version.hip else b"cuda", 0, index)
+    else:
+        raise Unavailable(f"There are no products on the device '{device_type}'; there are some on cpu and cuda.")
+    return opened, library.make("ecmv_make_workspace", opened)
+
+
+def _context_of(device):
+    return context(device.type, 0 if device.index is None else device.index)
+
+
+class Product:
+    """A product of a coded tensor. It keeps the bytes that it is bound to, so nothing else comes to lie there."""
+
+    def __init__(self, coded, bias, matrix=None):
+        described = coded_tensors.describe(coded)
+        numbers = described["type"]
+        if numbers not in ("bf16", "f32"):
+            raise Refused(f"Elements are bf16 or f32, not {numbers}: PyTorch's tokens have their type, and products "
+                          "take no others.")
+        if bias is not None and bias.dtype != coded_tensors.DTYPES[numbers]:
+            raise InvalidArgument(f"The bias is {bias.dtype}, and the coded weights are {numbers}.")
+        matrix = coded_tensors.unpack(coded) if matrix is None else matrix
+        self.coded, self.bias = coded.detach(), None if bias is None else bias.detach()
+        self.place = place_of(coded, bias)
+        opened, workspace = _context_of(coded.device)
+        # Otherwise the library makes its own copy, at better addresses.
+        fits = all((coded.data_ptr() + section["offset"]) % max(section["alignment"], 64 if coded.is_cpu else 256) == 0
+                   for section in described["sections"])
+        spans = (library.SpanStruct * len(described["sections"]))(
+            *((coded.data_ptr() + section["offset"], section["bytes"]) for section in described["sections"]))
+        options = library.filled(library.ProductOptionsStruct, max_tokens=MOST_TOKENS, x_type=numbers.encode(),
+                                 y_type=numbers.encode(), bias=self.place[1], sections=spans if fits else None,
+                                 section_count=len(spans) if fits else 0, workspace=workspace)
+        self.handle = library.make("ecmv_bind_product", opened, matrix.handle, ctypes.byref(options))
+        # Nothing is freed when the process ends: the device may be gone by then.
+        weakref.finalize(self, _free, self.place, self.handle.value).atexit = False
+        binding = library.filled(library.TorchBindingStruct, product=self.handle, bias=self.place[1],
+                                 rows=described["rows"], cols=described["cols"], bf16=numbers == "bf16",
+                                 device=-1 if coded.is_cpu else coded.device.index)
+        library.call("ecmv_torch_bind", self.place[0], ctypes.byref(binding))
+
+    def kernel(self, tokens=1):
+        return library.functions().ecmv_product_kernel(self.handle, tokens).decode()
+
+
+def _free(place, handle):
+    library.functions().ecmv_torch_unbind(*place, handle)
+    library.functions().ecmv_free_product(handle)
+
+
+def place_of(coded, bias):
+    return coded.data_ptr(), None if bias is None else bias.data_ptr()
+
+
+def bind(coded, bias, matrix=None):
+    """The product of these tensors, which is made where there is none."""
+    with _lock:
+        found = _shared.get(place_of(coded, bias))
+    if found is None:
+        found = Product(coded, bias, matrix)
+        with _lock:
+            found = _shared.setdefault(found.place, found)
+    return found
+
+
+# --- who needs a product -----------------------------------------------------------------------------------
+
+
+def add_owner(module):
+    """A module with `coded`, `bias` and `product`, which is None as long as it is bound to none."""
+    _owners.add(module)
+
+
+def _waits(module):
+    place = place_of(module.coded, module.bias)
+    return module.coded.device.type != "meta" and (module.product is None or module.product.place != place)
+
+
+def prepare(model=None):
+    """Binds all coded modules of a model, or of the process, that are bound to no product yet, the largest first.
+
+    The first call of one of them does the same. Call it before a stream is captured, or to choose when it takes time.
+    """
+    with _lock:
+        owners = list(_owners) if model is None else [module for module in model.modules() if module in _owners]
+        waiting = sorted(filter(_waits, owners), key=lambda module: -module.in_features * module.out_features)
+        for module in waiting:
+            module.product = None  # what it was bound to before is freed first
+        if waiting:
+            _bind_all(waiting)
+
+
+def _bind_all(waiting):
+    """Checking the sections takes the time, and runs ahead in threads; they are bound one after the other."""
+    with concurrent.futures.ThreadPoolExecutor(min(workers(), len(waiting))) as pool:
+        def unpack(module):
+            return pool.submit(coded_tensors.unpack, module.coded)
+
+        ahead = collections.deque(unpack(module) for module in waiting[:workers() + 1])
+        for number, module in enumerate(waiting):
+            module.product = bind(module.coded, module.bias, ahead.popleft().result())
+            if number + workers() + 1 < len(waiting):
+                ahead.append(unpack(waiting[number + workers() + 1]))
