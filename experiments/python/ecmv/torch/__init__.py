@@ -2,6 +2,8 @@
 
     convert_all_linear(model)    codes the weights of all linear modules of a model, in place
     EcmvLinear                   the module that is there then
+    save(model, path)            writes its coded weights and its other tensors to one safetensors file
+    load(model, path)            fills a model from such a file
     prepare(model)               binds coded modules now, before a stream is captured
 """
 
@@ -10,8 +12,12 @@ try:
 except ImportError as error:
     raise ImportError("ecmv.torch needs PyTorch, and this Python has none.") from error
 
-from .convert import Converted, Report, Skipped, convert_all_linear
+from .convert import Converted, Report, convert_all_linear
+from .experts import EcmvExperts
+from .files import load, save
 from .linear import EcmvLinear, default_codec
+from .plan import Skipped
 from .products import prepare
 
-__all__ = ["Converted", "EcmvLinear", "Report", "Skipped", "convert_all_linear", "default_codec", "prepare"]
+__all__ = ["Converted", "EcmvExperts", "EcmvLinear", "Report", "Skipped", "convert_all_linear", "default_codec", "load",
+           "prepare", "save"]

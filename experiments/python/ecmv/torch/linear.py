@@ -2,7 +2,7 @@
 
 import torch
 
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, Refused
 from . import coded as coded_tensors
 from . import products
 from .operator import LinearWithGradient, linear
@@ -22,6 +22,7 @@ class EcmvLinear(torch.nn.Module):
         self.register_buffer("coded", torch.empty(0, dtype=torch.uint8, device=device))
         self.bias = torch.nn.Parameter(torch.zeros(out_features, device=device, dtype=dtype),
                                        requires_grad=False) if bias else None
+        self.target_device = None  # of a module that waits for its weights
         self._set_up()
 
     def _set_up(self):
@@ -29,23 +30,44 @@ class EcmvLinear(torch.nn.Module):
         products.add_owner(self)
 
     @classmethod
-    def of(cls, coded, bias=None):
-        """One of a coded tensor (ecmv.torch.coded) on its device."""
-        described = coded_tensors.describe(coded)
-        made = cls(described["cols"], described["rows"], bias=False, device="meta",
-                   dtype=coded_tensors.DTYPES[described["type"]])
-        made.coded = coded
-        made.bias = None if bias is None else torch.nn.Parameter(bias.detach(), requires_grad=False)
-        return made
+    def like(cls, module, out_features=None):
+        """One without weights for a torch.nn.Linear, with its bias; of another size without."""
+        made = cls(module.in_features, out_features or module.out_features, bias=False, device="meta", dtype=module.weight.dtype)
+        if module.bias is not None and out_features is None:
+            made.bias = torch.nn.Parameter(module.bias.detach(), requires_grad=False)
+        made.target_device = None if module.weight.is_meta else module.weight.device
+        return made.train(module.training)
 
     @classmethod
     def from_linear(cls, module, codec=None, settings=None):
         """Codes the weights of a torch.nn.Linear, which stays as it is; on its device."""
-        matrix, coded = encode_as_default(module.weight, codec, settings)
-        made = cls.of(coded.to(module.weight.device), module.bias)
-        made.train(module.training)
-        made.product = products.bind(made.coded, made.bias, matrix)
+        made = cls.like(module)
+        made.fill(module.weight, codec, settings)
         return made
+
+    @torch.no_grad()
+    def fill(self, weight, codec=None, settings=None, device=None):
+        """Codes these weights, [out_features, in_features], on their device or another.
+
+        Raises Refused where they stay uncoded, since they would not be smaller, or since nothing multiplies them.
+        """
+        matrix, coded = encode_as_default(weight, codec, settings)
+        if coded.nbytes >= weight.nbytes:
+            raise Refused("Coded it would take as many bytes or more.")
+        self.take(matrix, coded.to(weight.device if device is None else device))
+
+    def take(self, matrix, coded):
+        """Takes a matrix and its tensor, which is on the device where it shall be."""
+        shape = coded_tensors.describe(coded)
+        if (shape["rows"], shape["cols"], coded_tensors.DTYPES.get(shape["type"])) != self._kind():
+            raise InvalidArgument(f"The matrix has {shape['rows']} rows and {shape['cols']} columns of {shape['type']}, "
+                                  f"and the module is one of {self._kind()}.")
+        self.coded, self.product = coded, None
+        if matrix is not None and (self.bias is None or self.bias.device == coded.device):  # else at the first call
+            self.product = products.bind(coded, self.bias, matrix)
+
+    def _kind(self):
+        return self.out_features, self.in_features, self.dtype
 
     def forward(self, x):
         if x.dtype != self.dtype and torch.is_autocast_enabled(x.device.type):
@@ -93,13 +115,7 @@ class EcmvLinear(torch.nn.Module):
         if name in state_dict:
             coded, device = state_dict[name], self.coded.device
             try:
-                described = coded_tensors.describe(coded)
-                shape = described["rows"], described["cols"], coded_tensors.DTYPES[described["type"]]
-                if shape != (self.out_features, self.in_features, self.dtype):
-                    raise InvalidArgument(f"It is a matrix {shape}, and the module's is "
-                                          f"{(self.out_features, self.in_features, self.dtype)}.")
-                self.product = None
-                self.coded = coded.detach().to(coded.device if device.type == "meta" else device, copy=True)
+                self.take(None, coded.detach().to(coded.device if device.type == "meta" else device, copy=True))
             except ValueError as error:
                 error_msgs.append(f"{name}: {error}")
             state_dict = {key: value for key, value in state_dict.items() if key != name}

@@ -1,0 +1,144 @@
+"""What of a model is coded, and why the rest is not."""
+
+import dataclasses
+import fnmatch
+
+import torch
+
+from . import experts, join
+from .linear import EcmvLinear
+
+
+@dataclasses.dataclass(frozen=True)
+class Skipped:
+    name: str
+    reason: str
+
+
+class Task:
+    """A matrix to code, of the rows of one or several, and the coded modules that it fills."""
+
+    def __init__(self, name, weights, group, made):
+        self.name, self.weights, self.group, self.modules = name, weights, group, [made]
+
+
+class Group:
+    """What is put into the model together: a linear module at all its places, linear modules that are joined, or all
+    matrices of a module of experts."""
+
+    def __init__(self, name):
+        self.name, self.tasks, self.reason = name, [], ""
+        self.puts, self.done = [], []  # functions that put coded modules there; what became of the tasks
+
+    def add(self, name, weights, made):
+        self.tasks.append(Task(name, weights, self, made))
+        return self.tasks[-1]
+
+    def elements(self):
+        return sum(weight.numel() for task in self.tasks for weight in task.weights)
+
+
+class Plan:
+    """`groups` to convert, the largest first, so that no core is left with it alone at the end; and `skipped`."""
+
+    def __init__(self, model, codec, skip, joined):
+        self.model, self.groups, self.skipped = model, [], []
+        self._by_weight, users = {}, users_of_parameters(model)
+        why_not = reasons(model, codec, skip, users)
+        for name, module in list(model.named_modules()):
+            for kind, parts in join.kinds_of(module) if joined else ():
+                if not any(why_not[part] or len(users[id(part.weight)]) > 1 for part in parts):
+                    self._plan_joined(name, module, kind, parts)
+                    why_not = {one: reason for one, reason in why_not.items() if one not in parts}
+        for name, module in model.named_modules():
+            reason = why_not.get(module)
+            if reason is None:
+                continue
+            if reason or module is model:
+                self.skipped.append(Skipped(name, reason or "it is the model itself"))
+            elif isinstance(module, torch.nn.Linear):
+                self._plan_linear(name, module)
+            else:
+                self._plan_experts(name, module)
+        self.groups.sort(key=lambda group: -group.elements())
+
+    def _group(self, name):
+        self.groups.append(Group(name))
+        return self.groups[-1]
+
+    def _plan_linear(self, name, module):
+        made, task = EcmvLinear.like(module), self._by_weight.get(id(module.weight))
+        if task is None:
+            task = self._by_weight[id(module.weight)] = self._group(name).add(name, [module.weight], made)
+        else:
+            task.name += " = " + name
+            task.modules.append(made)
+        task.group.puts.append(lambda: replace(self.model, module, made))
+
+    def _plan_joined(self, name, module, kind, parts):
+        made, group = join.make(parts), self._group(f"{name}.{kind}")
+        group.add(group.name, [part.weight for part in parts], made)
+        group.puts.append(lambda: join.put(module, kind, made))
+
+    def _plan_experts(self, name, module):
+        made, group = experts.EcmvExperts(module), self._group(name)
+        for attribute, parts in (("gate_up_proj", made.coded_gate_up), ("down_proj", made.coded_down)):
+            for number, part in enumerate(parts):
+                group.add(f"{name}.{attribute}[{number}]", [getattr(module, attribute)[number].detach()], part)
+        group.puts.append(lambda: replace(self.model, module, made))
+
+
+def users_of_parameters(model):
+    """The modules that have a parameter, with their names, by its id()."""
+    users = {}
+    for name, module in model.named_modules():
+        for parameter in module.parameters(recurse=False):
+            users.setdefault(id(parameter), []).append((name, module))
+    return users
+
+
+def reasons(model, codec, skip, users, expected=False):
+    """Why a module stays as it is, of all that could be coded; "" where it does not. `expected`: weights are to come."""
+    found = {}
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear):
+            others = [f"{other} ({type(of).__name__})" for other, of in users[id(module.weight)]
+                      if type(of) is not torch.nn.Linear and of is not module]
+            found[module] = _why_not_linear(name, module, codec, skip) or (
+                f"its weight is also that of {others[0]}, which needs it uncoded" if others else "")
+        elif any(parameter.dim() >= 3 for parameter in module.parameters(recurse=False)):
+            found[module] = experts.why_not(module) or _why_not(name, module, module.gate_up_proj, codec, skip)
+        else:
+            continue
+        device = next(module.parameters()).device.type
+        if not found[module] and not expected and device not in ("cpu", "cuda"):
+            found[module] = f"its weights are on the device '{device}'"
+    return found
+
+
+def _why_not_linear(name, module, codec, skip):
+    if type(module) is not torch.nn.Linear:
+        return f"its class is {type(module).__name__}, which may use the weight in another way"
+    if module.bias is not None and module.bias.dtype != module.weight.dtype:
+        return "its bias has another dtype than its weights"
+    return _why_not(name, module, module.weight, codec, skip)
+
+
+def _why_not(name, module, weight, codec, skip):
+    if any(fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, "*." + pattern) for pattern in skip):
+        return "it was to be skipped"
+    if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or hasattr(module, "_hf_hook"):
+        return "it has hooks, which would be lost"
+    if weight.dtype == torch.float32 and codec is None:
+        return "its weights are float32: convert the model to bfloat16 first, or name a codec that takes them"
+    if weight.dtype not in (torch.bfloat16, torch.float32):
+        return f"its weights are {str(weight.dtype)[6:]}, and products take tokens of bfloat16 and float32 only"
+    return ""
+
+
+def replace(model, module, made):
+    """Puts a module where another was, at all its places."""
+    for parent in list(model.modules()):
+        for name, child in list(parent._modules.items()):
+            if child is module:
+                parent._modules[name] = made
