@@ -22,6 +22,8 @@ struct ecmv_compressed_matrix {
   mutable std::once_flag texts_made;
   mutable std::string settings_text;
   mutable std::vector<std::string> section_names;
+  mutable std::once_flag hash_made;
+  mutable uint64_t hash = 0;
   mutable std::mutex mutex;
   // By memory, as long as a pass or a product uses it.
   mutable std::map<std::string, std::weak_ptr<ecmv::backends::UploadedMatrix>, std::less<>> uploads;
