@@ -262,6 +262,10 @@ typedef struct ecmv_product_options {
   const ecmv_span* sections;
   size_t section_count;
   ecmv_workspace* workspace; /* of the same context; NULL: one of its own */
+  /* Not 0: of the kernels that take the matrix each is timed for each number of tokens, on the device itself, and the
+   * fastest is taken; all matrices of one shape, codec and settings take what was found for the first of them in this
+   * process. Sums may then come in another order in another process. 0: the codec's own choice. */
+  int32_t measure;
 } ecmv_product_options;
 
 /* Y = W X for a stored matrix W, [rows, cols], of any type that float32 holds exactly. The tokens are X, [tokens,
