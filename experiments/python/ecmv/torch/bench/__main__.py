@@ -131,7 +131,7 @@ class Bench:
                     records["generate"].append(leave_out(store.name, mode, status, reason))
                 else:
                     sessions.append(session)
-        check = self._checks(sessions, batch, ids)
+        check = self._checks(sessions, batch, ids) if sessions else {}
         for op in ("generate", "prompt"):
             runners = sessions if op == "generate" else self._one_a_store(sessions)
             records[op] += self._in_turns(op, runners, data, check)
@@ -188,12 +188,13 @@ class Bench:
 
     def _checks(self, sessions, batch, ids):
         """(store, mode) -> the object `check` of its records."""
-        found, reference, token, of_plain = {}, None, None, 0.0
+        found, reference, token, allowed = {}, None, None, 0.0
         if self.plain is not None:
             session = Session(self.plain, "eager", ids, self._room(0))
             with checks.products_in_float32(self.plain.model):
                 reference, token = session.logits_of(), session.first_token.clone()
-            of_plain = max(map(checks.distance, session.logits_of(token), reference))
+            plain = [one for one in sessions if one.store is self.plain] or [session]
+            allowed = checks.allowed_distance(max(checks.farthest(one.logits_of(token), reference) for one in plain))
         for session in sessions:
             products = checks.check_products(session.store, self.reference, batch)
             words = []
@@ -201,8 +202,7 @@ class Bench:
                 words.append(f"products take {products:.2f} of their bound" if products <= 1 else
                              f"products exceed their bound {products:.3g} times")
             if reference is not None:
-                logits, allowed = session.logits_of(token), checks.allowed_distance(of_plain)
-                far = max(map(checks.distance, logits, reference))
+                far = checks.farthest(session.logits_of(token), reference)
                 verdict = "within" if far <= allowed else "exceed"
                 words.append(f"logits {verdict} {allowed:.2g} of their norm from products in float32: {far:.2g}")
             decode = {"uncompressed": "exact", "coded": "exact"}.get(session.store.name, "not checked")

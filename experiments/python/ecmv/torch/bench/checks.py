@@ -69,11 +69,11 @@ def products_in_float32(model):
             del module.forward
 
 
-def distance(logits, reference):
-    """The difference's norm over that of the reference."""
-    return ((logits - reference).norm() / reference.norm()).item()
+def farthest(logits, reference):
+    """The largest norm of a difference, over that of the reference: after the prompt, after one token more."""
+    return max(((one - other).norm() / other.norm()).item() for one, other in zip(logits, reference))
 
 
 def allowed_distance(of_uncompressed):
-    """Sums in another order may lie as far away as the uncompressed model's own, twice over."""
+    """Sums in another order may lie as far away as those of the uncompressed model, twice over."""
     return 2 * of_uncompressed + 2.0 ** -8

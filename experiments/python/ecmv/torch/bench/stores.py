@@ -28,10 +28,13 @@ class Store:
 
     @property
     def bytes(self):
-        """Of all weights and tables, each memory once; rotary tables and the like are among them."""
+        """Of everything that a checkpoint would hold, each memory once."""
         places = {}
-        for tensor in (*self.model.parameters(), *self.model.buffers()):
-            places[tensor.data_ptr(), tensor.device] = tensor.nbytes
+        for module in self.model.modules():
+            kept = (tensor for name, tensor in module._buffers.items()
+                    if tensor is not None and name not in module._non_persistent_buffers_set)
+            for tensor in (*module.parameters(recurse=False), *kept):
+                places[tensor.data_ptr(), tensor.device] = tensor.nbytes
         return sum(places.values())
 
     @property

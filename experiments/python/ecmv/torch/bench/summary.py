@@ -73,7 +73,8 @@ class Capacity:
             return text + f"no sequence of {context} tokens (weights {self.weight_bytes / 2 ** 30:.2f} GiB)"
         seconds, how = self.seconds_of(batch)
         return (text + f"{batch} sequence{'s' * (batch > 1)} of {context} tokens (computed: weights "
-                f"{self.weight_bytes / 2 ** 30:.2f} GiB, {of_token * context / 2 ** 20:.1f} MiB a sequence, {other / 2 ** 30:.2f} GiB besides, all measured)"
+                f"{self.weight_bytes / 2 ** 30:.2f} GiB, {of_token * context / 2 ** 20:.1f} MiB a sequence, "
+                f"{other / 2 ** 30:.2f} GiB besides, all measured)"
                 + (f"; {batch / seconds:.0f} tokens/s ({how})" if seconds else ""))
 
     def seconds_of(self, batch):
