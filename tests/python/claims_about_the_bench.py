@@ -38,8 +38,8 @@ class Bench(unittest.TestCase):
             config, records = pathlib.Path(folder, "tiny.json"), pathlib.Path(folder, "out", "records.jsonl")
             config.write_text(json.dumps(CONFIG))
             status, printed = self.run_bench(
-                config, "--device", "cpu", "--modes", "eager", "--batch", "1,3", "--prompt", 8, "--samples", 6, "--steps",
-                2, "--memory", "0.5", "--context", 64, "-o", records)
+                config, "--device", "cpu", "--modes", "eager", "--batch", "1,3", "--prompt", 8, "--samples", 6,
+                "--steps", 2, "--memory", "0.5", "--context", 64, "-o", records)
             self.assertEqual(status, 0, printed)
             cases = ecmv.read_records(records)
             table = results_csv(records)

@@ -9,6 +9,7 @@ import torch
 import transformers
 
 from ...errors import Error
+from .. import products
 from . import checks, lines, machine, stores, summary
 from .models import SHAPES, Source, linears_of
 from .sessions import Session
@@ -28,6 +29,7 @@ def parse(arguments):
                         "eager,compiled")
     parser.add_argument("--codec", help="of the coded weights; without it the fastest for the device")
     parser.add_argument("--settings", help="of the codec: name=value,name=value")
+    parser.add_argument("--measure", action="store_true", help="time all kernels that take a matrix, for the fastest")
     parser.add_argument("--layers", type=int, metavar="N", help="only the first N blocks of the model")
     parser.add_argument("--samples", type=int, default=11, help="of each case (11)")
     parser.add_argument("--steps", type=int, help="tokens of a sample (16; on a CPU 2)")
@@ -216,10 +218,10 @@ class Bench:
         """Samples of all sessions, in an order that changes."""
         for session in sessions:
             session.samples[op], session.disturbed = [], []
-        whole = machine.Watch().start()
+        whole = machine.Watch(self.device).start()
         for number in range(self.options.samples):
             for session in self.random.sample(sessions, len(sessions)):
-                watch = machine.Watch().start()
+                watch = machine.Watch(self.device).start()
                 session.samples[op].append(session.step_seconds(self.options.steps) if op == "generate"
                                            else session.prompt_seconds())
                 if watch.was_disturbed():
@@ -245,6 +247,7 @@ class Bench:
 
 def main(arguments):
     options = parse(arguments)
+    products.measure = options.measure
     try:
         return Bench(options, arguments).run()
     except Error as error:

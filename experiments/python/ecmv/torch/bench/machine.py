@@ -85,15 +85,21 @@ def _busy_s():
 class Watch:
     """What else the machine did from start() to now."""
 
+    def __init__(self, device):
+        self._on_gpu = device.type == "cuda"
+
     def start(self):
         self._at, self._busy, self._own, self._waited = time.monotonic(), _busy_s(), time.process_time(), _waited_s()
         return self
 
     def was_disturbed(self):
-        """Whether threads waited for a core for 2 % of the time, or the machine's host took as much of a core."""
+        """Whether threads waited for a core for 2 % of the time, or on a CPU the host took 2 % of all cores."""
         took, busy = time.monotonic() - self._at, _busy_s()
-        stolen = busy[1] - self._busy[1] if busy and self._busy else 0
-        return _waited_s() - self._waited > 0.02 * took or stolen > max(0.02 * took, 0.011)  # a tick is 10 ms
+        if _waited_s() - self._waited > 0.02 * took:
+            return True
+        cores = os.cpu_count() or 1
+        stolen = busy[1] - self._busy[1] if busy and self._busy and not self._on_gpu else 0
+        return stolen > 0.02 * took * cores + 0.01  # a tick
 
     def host(self):
         """The object `host` of a case record."""
