@@ -118,8 +118,8 @@ typedef struct ecmv_description {
   const char* element_type; /* "bf16" */
   int64_t rows, cols;       /* of the matrix, [rows, cols] */
   uint32_t format_version;  /* of the codec */
-  /* Of everything that makes the matrix: the above, and the sections with their bytes. ecmv_describe computes it, never 0,
-   * for callers who know the field. Given to ecmv_from_sections, 0: the codec checks the sections. */
+  /* Of everything that makes the matrix: the above, and the sections with their bytes. ecmv_describe computes it,
+   * never 0, for callers who know the field. Given to ecmv_from_sections, 0: the codec checks the sections. */
   uint64_t hash;
 } ecmv_description;
 /* The texts live as long as the matrix. */
@@ -156,8 +156,8 @@ ECMV_API const char* ecmv_file_name(const ecmv_file* file, size_t number);
 /* Makes the matrix of that name. Its bytes must be those that were written, and the codec must take them, as for
  * ecmv_from_sections. Several threads may load matrices at once. The matrix outlives the file. */
 ECMV_API ecmv_status ecmv_load(const ecmv_file* file, const char* name, ecmv_compressed_matrix** matrix);
-/* The same for a file of somebody whom the program trusts like its own code: damage is found by the hash in the file, but
- * the codec checks nothing, which takes most of the time of ecmv_load. */
+/* The same for a file of somebody whom the program trusts like its own code: damage is found by the hash in the file,
+ * but the codec checks nothing, which takes most of the time of ecmv_load. */
 ECMV_API ecmv_status ecmv_load_trusted(const ecmv_file* file, const char* name, ecmv_compressed_matrix** matrix);
 ECMV_API void ecmv_close_file(ecmv_file* file);
 

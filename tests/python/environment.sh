@@ -1,7 +1,7 @@
-# For scripts beside this file: . environment.sh makes a virtual environment in a new folder, $place, which goes when the
-# script ends. `inside` is its Python, `pip` the words that call pip quietly. Where none can be made, the script ends
-# with 77: skipped, with the reason. Nothing is downloaded: NumPy, pandas, setuptools and wheel come from python3, or
-# from the Python that PYTHON names.
+# For scripts beside this file: . environment.sh makes a virtual environment in a new folder, $place, which goes when
+# the script ends. `inside` is its Python, `pip` the words that call pip quietly. Where none can be made, the script
+# ends with 77: skipped, with the reason. Nothing is downloaded: NumPy, pandas, setuptools and wheel come from python3,
+# or from the Python that PYTHON names.
 python=${PYTHON:-python3}
 skip() { echo "skipped: $*"; exit 77; }
 

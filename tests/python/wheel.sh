@@ -20,7 +20,7 @@ PATH=$place/venv/bin:/usr/bin:/bin
 export PATH
 installed=$("$inside" -c 'import ecmv.places; print(ecmv.places.INSTALLED)')
 for file in "$installed/bin/ecmv" "$installed"/lib/*.so*; do
-  ! ldd "$file" | grep -e "not found" -e "$build" || fail "$file does not find its libraries, or finds those of the build."
+  ! ldd "$file" | grep -e "not found" -e "$build" || fail "$file lacks libraries, or finds those of the build."
 done
 ldd "$installed/bin/ecmv" | grep -q "$installed/.*libgomp" || fail "The command takes a library from elsewhere."
 ecmv list configs | grep -q smoke.yaml || fail "The command does not know its configs."
