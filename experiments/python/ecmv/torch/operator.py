@@ -36,12 +36,14 @@ def _fake_gradient(gradient, coded, cols):
 
 
 @library.TorchBinder
-def _bind_missing(_coded, _bias, sentence, sentence_bytes):
+def _bind_missing(coded, _bias, sentence, sentence_bytes):
     try:
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
             raise Unavailable("coded weights are bound to no product yet, and the stream is under capture: call "
                               "ecmv.torch.prepare(model) first.")
-        products.prepare()
+        errors = products.bind_waiting()
+        if coded in errors:
+            raise errors[coded]
     except BaseException as error:  # nothing can be raised through the library
         said = str(error).encode()[:sentence_bytes - 1] + b"\0"
         ctypes.memmove(sentence, said, len(said))

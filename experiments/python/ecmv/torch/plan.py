@@ -76,7 +76,7 @@ class Plan:
         task.group.puts.append(lambda: replace(self.model, module, made))
 
     def _plan_joined(self, name, module, kind, parts):
-        made, group = join.make(parts), self._group(f"{name}.{kind}")
+        made, group = join.make(parts), self._group(f"{name}.{kind}".lstrip("."))
         group.add(group.name, [part.weight for part in parts], made)
         group.puts.append(lambda: join.put(module, kind, made))
 

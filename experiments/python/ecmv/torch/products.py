@@ -120,24 +120,44 @@ def prepare(model=None):
     """Binds all coded modules of a model, or of the process, that are bound to no product yet, the largest first.
 
     The first call of one of them does the same. Call it before a stream is captured, or to choose when it takes time.
+    Bytes that are not aligned as new tensors are, are copied to such.
     """
+    errors = bind_waiting(list(_owners) if model is None else [module for module in model.modules() if module in _owners],
+                          may_move=True)
+    if errors:
+        raise next(iter(errors.values()))
+
+
+def bind_waiting(owners=None, may_move=False):
+    """The errors of those that have no product then, by the places of their coded bytes."""
     with _lock:
-        owners = list(_owners) if model is None else [module for module in model.modules() if module in _owners]
-        waiting = sorted(filter(_waits, owners), key=lambda module: -module.in_features * module.out_features)
+        waiting = sorted(filter(_waits, list(_owners) if owners is None else owners),
+                         key=lambda module: -module.in_features * module.out_features)
         for module in waiting:
             module.product = None  # what it was bound to before is freed first
-        if waiting:
-            _bind_all(waiting)
+            if may_move and not _is_aligned(module.coded):
+                module.coded = module.coded.clone()
+        return _bind_all(waiting) if waiting else {}
+
+
+def _is_aligned(coded):
+    """As new tensors are. Products take others, but hold a copy of the library's then."""
+    return coded.data_ptr() % (64 if coded.is_cpu else 256) == 0
 
 
 def _bind_all(waiting):
     """Checking the sections takes the time, and runs ahead in threads; they are bound one after the other."""
+    errors = {}
     with concurrent.futures.ThreadPoolExecutor(min(workers(), len(waiting))) as pool:
         def unpack(module):
             return pool.submit(coded_tensors.unpack, module.coded)
 
         ahead = collections.deque(unpack(module) for module in waiting[:workers() + 1])
         for number, module in enumerate(waiting):
-            module.product = bind(module.coded, module.bias, ahead.popleft().result())
+            try:
+                module.product = bind(module.coded, module.bias, ahead.popleft().result())
+            except Exception as error:  # of this one; the others are bound all the same
+                errors[module.coded.data_ptr()] = error
             if number + workers() + 1 < len(waiting):
                 ahead.append(unpack(waiting[number + workers() + 1]))
+    return errors

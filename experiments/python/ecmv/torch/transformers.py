@@ -26,10 +26,10 @@ from .plan import Skipped, reasons, replace, users_of_parameters
 class EcmvConfig(QuantizationConfigMixin):
     """How weights are coded: as for convert_all_linear(). Files that are coded already need none."""
 
-    def __init__(self, codec=None, settings=None, skip=(), join=True, progress=True, **_):
+    def __init__(self, codec=None, settings=None, skip=(), join=True, progress=True, dtype=None, **_):
         self.quant_method = "ecmv"
         self.codec, self.settings, self.skip, self.join = codec, settings_text(settings) or None, list(skip), join
-        self.progress = progress
+        self.progress, self.dtype = progress, dtype  # "torch.bfloat16", once weights are coded
 
     def to_dict(self):
         return {name: value for name, value in super().to_dict().items() if name != "progress"}
@@ -63,6 +63,9 @@ class EcmvHfQuantizer(HfQuantizer):
             raise InvalidArgument("Coded weights cannot be offloaded to a disk.")
 
     def update_dtype(self, dtype):
+        coded = self.quantization_config.dtype
+        if self.pre_quantized and coded is not None and str(dtype) != coded:
+            raise InvalidArgument(f"The weights are coded as {coded}: load with dtype={coded}, not {dtype}.")
         if not self.pre_quantized and dtype not in (torch.bfloat16, torch.float32):
             raise InvalidArgument(f"Coded weights are bfloat16 or float32, not {dtype}: load with dtype=torch.bfloat16, "
                                   "which rounds weights of float16.")
@@ -157,6 +160,7 @@ class EcmvHfQuantizer(HfQuantizer):
         if work:
             self._pool.shutdown()
         self.quantization_config.skip = _skipped_names(model, self.quantization_config.skip, self.report)
+        self.quantization_config.dtype = str(model.dtype)
         for name, module in model.named_modules():
             if isinstance(module, EcmvLinear):
                 self._expect_filled(name, module)
@@ -166,11 +170,11 @@ class EcmvHfQuantizer(HfQuantizer):
 
     @staticmethod
     def _expect_filled(name, module):
-        if module.coded.is_meta:
-            raise InvalidArgument(f"The files have no coded weights of {name}.")
+        if module.coded.is_meta or module.coded.numel() == 0:
+            raise InvalidArgument(f"The files have no coded weights of {name}, and config.json says that they are coded.")
         kind = coded_tensors.DTYPES[coded_tensors.describe(module.coded)["type"]]
         if kind != module.dtype:
-            raise InvalidArgument(f"The coded weights of {name} are {kind}: load with dtype={kind}, not {module.dtype}.")
+            raise InvalidArgument(f"The coded weights of {name} are {kind}, and the model's are {module.dtype}.")
 
     # --- what transformers asks --------------------------------------------------------------------------------
 
@@ -238,6 +242,7 @@ def _skipped_names(model, skip, report):
 
 def adopt(model, codec, settings, skip, joined, report):
     """Makes save_pretrained() of a model that convert_all_linear() has converted write what from_pretrained() reads."""
-    config = EcmvConfig(codec, settings, _skipped_names(model, skip, report), joined)
+    config = EcmvConfig(codec, settings, _skipped_names(model, skip, report), joined,
+                        dtype=str(model.dtype))
     model.hf_quantizer = EcmvHfQuantizer(config, pre_quantized=True)
     model.config.quantization_config, model.is_quantized, model.quantization_method = config, True, "ecmv"

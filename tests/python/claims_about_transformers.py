@@ -1,0 +1,218 @@
+"""Claims about models of transformers with coded weights. ECMV_TEST_DEVICE: cpu, or cuda on a machine with a GPU.
+
+Models are small and random, and made here. ECMV_REAL_WEIGHTS names the folder of datasets/fetch_real_weights.sh.
+"""
+
+import copy
+import os
+import pathlib
+import tempfile
+import unittest
+
+import torch
+import transformers
+
+import ecmv
+import ecmv.torch
+from ecmv.torch.transformers import EcmvConfig
+
+DEVICE = torch.device(os.environ.get("ECMV_TEST_DEVICE", "cpu"))
+SHAPE = {"vocab_size": 512, "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 3,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512}
+CONFIGS = {
+    "llama": transformers.LlamaConfig(**SHAPE, attention_bias=True),
+    "qwen3": transformers.Qwen3Config(**SHAPE, head_dim=64, tie_word_embeddings=True),
+    "mistral": transformers.MistralConfig(**SHAPE),
+    "mixtral": transformers.MixtralConfig(**SHAPE, num_local_experts=4),
+}
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+
+
+def make(name):
+    torch.manual_seed(1)
+    model = transformers.AutoModelForCausalLM.from_config(copy.deepcopy(CONFIGS[name]), dtype=torch.bfloat16).eval()
+    model.config._experts_implementation = "eager"  # by torch.nn.functional.linear
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:  # biases are not zeros, then
+                parameter.add_(torch.randn_like(parameter) * 0.01)
+            else:
+                parameter.mul_(3)  # so that the next token is not a matter of rounding alone
+    return model.to(DEVICE)
+
+
+def prompts(count=4, length=24, seed=3):
+    return torch.randint(0, SHAPE["vocab_size"], (count, length), generator=torch.Generator().manual_seed(seed)).to(DEVICE)
+
+
+@torch.no_grad()
+def logits(model, ids):
+    return model(ids).logits.double()
+
+
+def generate(model, ids, **options):
+    return model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=24, pad_token_id=0,
+                          **options)[:, ids.shape[1]:]
+
+
+def other_linear(x, weight, bias=None, _plain=torch.nn.functional.linear):
+    """Another uncoded kernel: float32 sums, rounded once."""
+    return _plain(x.float(), weight.float(), None if bias is None else bias.float()).to(x.dtype)
+
+
+class Uncoded:
+    """Patches torch.nn.functional.linear for bf16 models."""
+
+    def __enter__(self):
+        self.plain = torch.nn.functional.linear
+        torch.nn.functional.linear = other_linear
+
+    def __exit__(self, *_):
+        torch.nn.functional.linear = self.plain
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def load(self, folder, **options):
+        return transformers.AutoModelForCausalLM.from_pretrained(
+            folder, device_map=None if DEVICE.type == "cpu" else DEVICE.type, experts_implementation="eager", **options)
+
+    def coded(self, model, **options):
+        """Saved as it is, and coded while it is loaded."""
+        model.save_pretrained(self.folder / "plain")
+        return self.load(self.folder / "plain", quantization_config=EcmvConfig(progress=False, **options))
+
+
+class Results(Case):
+    def test_logits_are_as_near_to_exact_ones_as_those_of_two_uncoded_kernels_and_tokens_agree_as_often(self):
+        for name in CONFIGS:
+            with self.subTest(name):
+                model = make(name)
+                coded, ids = self.coded(model), prompts()
+                plain = logits(model, ids)
+                with Uncoded():
+                    other, tokens_of_other = logits(model, ids), generate(model, ids)
+                tokens, tokens_of_coded = generate(model, ids), generate(coded, ids)
+                got = logits(coded, ids)
+                exact = logits(make(name).double(), ids)
+                error = {"plain": plain - exact, "other": other - exact, "coded": got - exact}
+                error = {kernel: error[kernel].square().mean().sqrt().item() for kernel in error}
+                self.assertLessEqual(error["coded"], 1.25 * max(error["plain"], error["other"]), error)
+                agree = [(one.argmax(-1) == plain.argmax(-1)).float().mean().item() for one in (other, got)]
+                self.assertGreaterEqual(agree[1], agree[0] - 0.05, "the same next token: other, coded")
+                agree = [(one == tokens).float().mean().item() for one in (tokens_of_other, tokens_of_coded)]
+                self.assertGreaterEqual(agree[1], agree[0] - 0.25, "the same tokens generated: other, coded")
+
+    def test_generation_with_a_compiled_static_cache_gives_the_same_tokens(self):
+        model = make("llama")
+        coded, ids = self.coded(model), prompts(2, 8)
+        compiled = transformers.CompileConfig(fullgraph=True, backend="inductor" if DEVICE.type != "cpu" else "eager",
+                                              mode=None)
+        compiled._compile_all_devices = True
+        got = generate(coded, ids, cache_implementation="static", compile_config=compiled)
+        agree = (got == generate(coded, ids, cache_implementation="static", disable_compile=True)).float().mean().item()
+        self.assertGreaterEqual(agree, 0.75)
+
+
+class Files(Case):
+    def test_coded_checkpoints_are_written_and_read(self):
+        for name in CONFIGS:
+            with self.subTest(name):
+                coded, ids = self.coded(make(name)), prompts()
+                coded.save_pretrained(self.folder / "coded")
+                loaded = self.load(self.folder / "coded")
+                self.assertTrue(torch.equal(logits(loaded, ids), logits(coded, ids)))
+                self.assertEqual(loaded.dtype, torch.bfloat16)
+                sizes = [(self.folder / kind / "model.safetensors").stat().st_size for kind in ("coded", "plain")]
+                self.assertLess(sizes[0], 0.85 * sizes[1])
+                loaded.save_pretrained(self.folder / "again", max_shard_size="200KB")
+                self.assertGreater(len(list((self.folder / "again").glob("*.safetensors"))), 1)
+                self.assertTrue(torch.equal(logits(self.load(self.folder / "again"), ids), logits(coded, ids)))
+
+    def test_a_model_that_one_line_has_converted_is_saved_for_from_pretrained(self):
+        for name in CONFIGS:
+            with self.subTest(name):
+                model, ids = make(name), prompts()
+                ecmv.torch.convert_all_linear(model, progress=False, skip=["layers.1.mlp*", "layers.2.self_attn.k_proj"])
+                y = logits(model, ids)
+                model.save_pretrained(self.folder / "converted")
+                loaded = self.load(self.folder / "converted")
+                self.assertTrue(torch.equal(logits(loaded, ids), y))
+                self.assertEqual([type(module) for module in loaded.modules()], [type(module) for module in model.modules()])
+                ecmv.torch.save(model, self.folder / "one_file")
+                again = ecmv.torch.load(make(name), self.folder / "one_file")
+                self.assertTrue(torch.equal(logits(again, ids), y))
+
+    def test_a_coded_checkpoint_is_loaded_as_the_model_without_its_head(self):
+        coded, ids = self.coded(make("llama")), prompts()
+        coded.save_pretrained(self.folder / "coded")
+        base = transformers.AutoModel.from_pretrained(self.folder / "coded").to(DEVICE)
+        with torch.no_grad():
+            self.assertTrue(torch.equal(base(ids).last_hidden_state, coded.model(ids).last_hidden_state))
+
+    def test_a_model_is_decoded_back(self):
+        model, ids = make("mistral"), prompts()
+        coded = self.coded(model, join=False).dequantize()
+        self.assertFalse(any(isinstance(module, ecmv.torch.EcmvLinear) for module in coded.modules()))
+        for name, parameter in model.named_parameters():
+            self.assertTrue(torch.equal(parameter, coded.get_parameter(name)))
+        self.assertTrue(torch.equal(logits(coded, ids), logits(model, ids)))
+
+
+class Coverage(Case):
+    def test_every_linear_module_and_every_expert_is_coded_and_tied_weights_are_not(self):
+        for name, (matrices, skipped) in {"llama": (3 * 4 + 1, []), "qwen3": (3 * 4, ["lm_head"]),
+                                          "mixtral": (3 * (2 + 8) + 1, [])}.items():
+            for report in (self.coded(make(name)).ecmv_report,
+                           ecmv.torch.convert_all_linear(make(name), progress=False)):
+                with self.subTest(name):
+                    self.assertEqual(len(report.converted), matrices)
+                    self.assertEqual([one.name for one in report.skipped], skipped)
+        self.assertIn("needs it uncoded", str(ecmv.torch.convert_all_linear(make("qwen3"), progress=False)))
+
+    def test_parts_are_apart_if_that_is_wanted(self):
+        report = self.coded(make("llama"), join=False).ecmv_report
+        self.assertEqual(len(report.converted), 3 * 7 + 1)
+
+    def test_experts_of_another_layout_are_refused_aloud(self):
+        config = transformers.GptOssConfig(**{**SHAPE, "num_hidden_layers": 1}, head_dim=64, num_local_experts=4)
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval().to(DEVICE)
+        ids = prompts()
+        y = logits(model, ids)
+        report = ecmv.torch.convert_all_linear(model, progress=False)
+        self.assertEqual([one.name for one in report.skipped], ["model.layers.0.mlp.experts"])
+        self.assertIn("the class GptOssExperts multiplies by them in a way of its own", report.skipped[0].reason)
+        self.assertTrue(torch.allclose(logits(model, ids), y, atol=0.05))
+
+    def test_a_dtype_that_products_do_not_take_is_refused_with_a_sentence(self):
+        make("llama").save_pretrained(self.folder / "plain")
+        with self.assertRaisesRegex(ecmv.InvalidArgument, "bfloat16 or float32, not torch.float16"):
+            self.load(self.folder / "plain", dtype=torch.float16, quantization_config=EcmvConfig(progress=False))
+        self.coded(make("llama")).save_pretrained(self.folder / "coded")
+        with self.assertRaisesRegex(ecmv.InvalidArgument, "load with dtype=torch.bfloat16"):
+            self.load(self.folder / "coded", dtype=torch.float32)
+
+
+class RealModels(Case):
+    def test_smollm2_writes_the_same_text(self):
+        file = pathlib.Path(os.environ.get("ECMV_REAL_WEIGHTS", "/nonexistent"), "smollm2.gguf")
+        if not file.exists():
+            self.skipTest("ECMV_REAL_WEIGHTS names no folder with smollm2.gguf (datasets/fetch_real_weights.sh)")
+        try:
+            import gguf  # noqa: F401
+        except ImportError:
+            self.skipTest("transformers reads smollm2.gguf with the module gguf, which is not there")
+        options = {"gguf_file": file.name}
+        tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, **options)
+        model = self.load(file.parent, dtype=torch.bfloat16, **options).eval()
+        ids = tokenizer("The capital of France is", return_tensors="pt").input_ids.to(DEVICE)
+        text = tokenizer.batch_decode(generate(model, ids))
+        report = ecmv.torch.convert_all_linear(model, progress=False)
+        self.assertEqual(len(report.converted), 30 * 4)
+        self.assertEqual(tokenizer.batch_decode(generate(model, ids)), text)
+        self.assertIn("Paris", text[0])
