@@ -7,15 +7,17 @@ import os
 import pathlib
 import re
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 import torch
 
 import ecmv
 from claims_about_records import results_csv
-from ecmv.torch.bench import checks
+from ecmv.torch.bench import checks, stores
 from ecmv.torch.bench.__main__ import main
-from ecmv.torch.bench.models import SHAPES
+from ecmv.torch.bench.models import SHAPES, Source
 from ecmv.torch.bench.summary import Capacity
 from ecmv.torch.bench.weights import llm_like
 
@@ -73,6 +75,22 @@ class Bench(unittest.TestCase):
         self.assertLessEqual(checks.share_of_bound(module, weight, 3, 1), 1)
         module.weight[5, 7] += 0.25
         self.assertGreater(checks.share_of_bound(module, weight, 3, 1), 1)
+
+    def test_modules_of_every_shape_are_checked_joined_ones_among_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder, "tiny.json")
+            config.write_text(json.dumps(CONFIG))
+            source = Source(str(config))
+        options = types.SimpleNamespace(codec=None, settings=None)
+        plain, coded = (make(source, torch.device("cpu"), options) for make in (stores.uncompressed, stores.coded))
+        checked = []
+        with unittest.mock.patch.object(checks, "share_of_bound", lambda module, weight, *_: checked.append(
+                (type(module).__name__, tuple(weight.shape), bool((module.decode() == weight).all()))) or 0.5):
+            self.assertEqual(checks.check_products(coded, plain.model, 2), 0.5)
+            self.assertEqual(sorted(checked), [("EcmvLinear", shape, True) for shape in
+                                               ((128, 128), (128, 384), (256, 128), (640, 128), (768, 128))])
+            self.assertEqual(checks.check_products(coded, None, 2), 0.5)
+        self.assertEqual(len(checked), 10)
 
     def test_a_model_that_is_not_there_is_a_sentence(self):
         for name in ("nowhere", os.devnull):

@@ -4,6 +4,7 @@ import contextlib
 
 import torch
 
+from ..join import KINDS
 from .models import linears_of
 
 # Roundings to bfloat16, and of a sum in float32 in any order.
@@ -34,20 +35,26 @@ def check_products(store, reference, tokens):
     """
     if store.name == "DFloat11":
         return None
-    weights = {} if reference is None else {name: module.weight for name, module in linears_of(reference).items()}
-    names, seen = [], set()
-    for name, module in store.model.named_modules():
-        known = name in weights if weights else hasattr(module, "decode")
-        shape = (getattr(module, "out_features", 0), getattr(module, "in_features", 0))
-        shape = tuple(weights[name].shape) if name in weights else shape
-        if known and shape not in seen:
+    plain = None if reference is None else linears_of(reference)
+    worst, seen = None, set()
+    for number, (name, module) in enumerate(store.model.named_modules()):
+        shape = getattr(module, "out_features", 0), getattr(module, "in_features", 0)
+        if shape in seen or (plain is None and not hasattr(module, "decode")):
+            continue
+        weight = module.decode() if plain is None else _weight_of(name, plain)
+        if weight is not None:
             seen.add(shape)
-            names.append(name)
-    worst = 0.0
-    for number, name in enumerate(names):
-        module = store.model.get_submodule(name)
-        worst = max(worst, share_of_bound(module, weights[name] if weights else module.decode(), tokens, number))
-    return worst if names else None
+            worst = max(worst or 0.0, share_of_bound(module, weight, tokens, number))
+    return worst
+
+
+def _weight_of(name, plain):
+    """The uncompressed weights of a module, joined where it is; None if it is none of these linear modules."""
+    if name in plain:
+        return plain[name].weight
+    parent, _, kind = name.rpartition(".")
+    parts = [plain.get(f"{parent}.{part}") for part in KINDS.get(kind, [None])]
+    return None if None in parts else torch.cat([part.weight for part in parts])
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ SHAPES = {
 }
 _CLASSES = {"llama": "LlamaConfig", "smollm2": "LlamaConfig", "mistral": "MistralConfig", "qwen3": "Qwen3Config"}
 _TIED = ("qwen3_0_6b", "smollm2_135m")
+_TOGETHER = 8  # blocks that are there uncoded, so that all cores have matrices to code
 
 
 class Source:
@@ -55,24 +56,22 @@ class Source:
 
     @torch.no_grad()
     def build(self, device, convert):
-        """The model. convert(module) is called for one block after the other, and then for the model, once their
+        """The model. convert(module) is called for some blocks after the others, and then for the model, once their
         weights are there, and may replace linear modules."""
         if self.checkpoint is not None:
             model = transformers.AutoModelForCausalLM.from_pretrained(self.checkpoint, config=self.config,
                                                                       dtype=torch.bfloat16)
-            for block in blocks_of(model):
-                convert(block.to(device))
         else:
             torch.manual_seed(self.seed)  # for embeddings
             with torch.device(device), _linears_without_memory():
                 model = transformers.AutoModelForCausalLM.from_config(self.config, dtype=torch.bfloat16)
-            number = 0
-            for piece in (*blocks_of(model), model):
-                number = _fill(piece, number, self.seed, device)
-                if piece is not model:
-                    convert(piece)
-        model.to(device)
-        convert(model)
+        number, blocks = 0, list(blocks_of(model))
+        for first in range(0, len(blocks) - _TOGETHER, _TOGETHER):
+            some = torch.nn.ModuleList(blocks[first:first + _TOGETHER])
+            number = _fill(some, number, self.seed, device)
+            convert(some.to(device))
+        _fill(model, number, self.seed, device)
+        convert(model.to(device))
         return model.eval().requires_grad_(False)
 
 
