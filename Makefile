@@ -8,8 +8,9 @@ CTEST ?= ctest
 OUT := out/matvans_sizes
 QUICK := out/quick
 PREFIX ?= /usr/local
+PYTHON ?= python3
 
-.PHONY: ecmv quick bench install test gpu-test lint asan tsan fuzz test-neon clean help
+.PHONY: ecmv quick bench install wheel test gpu-test lint asan tsan fuzz test-neon clean help
 .PHONY: setup setup-neon setup-lint setup-fuzz setup-cluster setup-python
 .DEFAULT_GOAL := ecmv
 
@@ -31,6 +32,12 @@ install: setup
 	cmake --preset cpu $(CMAKE_FLAGS)
 	cmake --build --preset cpu --target ecmv ecmv_library ecmv_plugins
 	cmake --install build --prefix $(PREFIX)
+
+# CMAKE_FLAGS=-DCMAKE_CUDA_ARCHITECTURES=... chooses the GPUs that it is for.
+wheel: setup-python
+	cmake --preset cpu $(CMAKE_FLAGS)
+	cmake --build --preset cpu --target ecmv ecmv_library ecmv_device_plugins
+	$(PYTHON) experiments/python/make_wheel.py build out/wheel
 
 test: setup
 	cmake --preset cpu $(CMAKE_FLAGS)
@@ -104,6 +111,7 @@ help:
 	@echo "make bench       runs the paper's experiment, verified; records, tables and figures go to $(OUT)"
 	@echo "                 (cases finished there are kept: remove the folder to measure afresh)"
 	@echo "make install     builds and installs the command, the library and its headers to PREFIX ($(PREFIX))"
+	@echo "make wheel       builds a Python wheel with command, library and GPU plugins in it: out/wheel"
 	@echo "make test        builds and runs all tests"
 	@echo "make gpu-test    the tests of the GPU backends and the smoke config on this machine's GPUs"
 	@echo "make lint        clang-format, every header compiles alone, and the rules for folders, lengths and names"

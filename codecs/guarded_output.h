@@ -12,8 +12,9 @@ namespace ecmv::codecs {
 class GuardedOutput {
  public:
   // Elements are preset to values that a decoder would hardly write, so gaps show.
-  explicit GuardedOutput(size_t bytes) : memory_(bytes + 2 * kGuardBytes, kGuard), bytes_(bytes) {
-    for (std::byte& byte : elements()) byte = std::byte{0x80};
+  explicit GuardedOutput(size_t bytes) : memory_(bytes + 2 * kGuardBytes, std::byte{0x80}), bytes_(bytes) {
+    std::fill_n(memory_.begin(), kGuardBytes, kGuard);
+    std::fill_n(memory_.end() - kGuardBytes, kGuardBytes, kGuard);
   }
 
   std::span<std::byte> elements() { return std::span(memory_).subspan(kGuardBytes, bytes_); }

@@ -50,9 +50,8 @@ void expect_settings(const Codec& codec, const Settings& settings) {
   if (!(resolved == settings)) throw MalformedStream("It lacks settings of its codec.");
 }
 
-}  // namespace
-
-datasets::Matrix read_stream(const Codec& codec, const CompressedView& stored) {
+// Decodes a stream, and checks all that read_stream demands.
+GuardedOutput decode_checked(const Codec& codec, const CompressedView& stored) {
   if (stored.settings == nullptr) throw MalformedStream("It has no settings.");
   expect_settings(codec, *stored.settings);
   // Codecs refuse a matrix without elements for its type alone. A decoder of one type does not check others.
@@ -72,15 +71,28 @@ datasets::Matrix read_stream(const Codec& codec, const CompressedView& stored) {
     throw;
   }
   expect_no_more();
+  const datasets::MatrixView matrix{stored.shape, stored.type, out.elements()};
+  if (const std::string reason = codec.refuses == nullptr ? "" : codec.refuses(matrix, *stored.settings);
+      !reason.empty())
+    throw MalformedStream("It holds a matrix that the codec does not store. " + reason);
+  return out;
+}
+
+}  // namespace
+
+datasets::Matrix read_stream(const Codec& codec, const CompressedView& stored) {
+  GuardedOutput out = decode_checked(codec, stored);
   datasets::Matrix matrix;
   matrix.shape = stored.shape;
   matrix.type = stored.type;
   matrix.elements = out.take();
-  if (const std::string reason = codec.refuses == nullptr ? "" : codec.refuses(matrix.view(), *stored.settings);
-      !reason.empty())
-    throw MalformedStream("It holds a matrix that the codec does not store. " + reason);
   matrix.content_hash = datasets::content_hash(matrix.view());
   return matrix;
+}
+
+uint64_t check_stream(const Codec& codec, const CompressedView& stored) {
+  GuardedOutput out = decode_checked(codec, stored);
+  return datasets::content_hash({stored.shape, stored.type, out.elements()});
 }
 
 ReadFile read_chain_file(const Codec& codec, std::span<const std::byte> bytes) {

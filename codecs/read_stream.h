@@ -13,6 +13,8 @@ namespace ecmv::codecs {
 
 // Decodes the matrix of a stream. Throws MalformedStream.
 datasets::Matrix read_stream(const Codec& codec, const CompressedView& stored);
+// The same, for its content_hash alone.
+uint64_t check_stream(const Codec& codec, const CompressedView& stored);
 
 // A chain file, or a file of modules, with its matrices, one a layer.
 struct ReadFile {

@@ -136,7 +136,11 @@ double field_number(const CaseRecord& record, std::string_view field) {
   return kUnknown;
 }
 
-bool has_tokens(const CaseRecord& record) { return record.kernel.op == "matmul" || record.kernel.op == "step"; }
+bool is_of_program(const CaseRecord& record) { return record.kernel.op == "generate" || record.kernel.op == "prompt"; }
+
+bool has_tokens(const CaseRecord& record) {
+  return record.kernel.op == "matmul" || record.kernel.op == "step" || is_of_program(record);
+}
 
 std::string tokens_text(const CaseRecord& record) {
   return fmt::format("{} token{}{}", record.kernel.batch, record.kernel.batch == 1 ? "" : "s",

@@ -111,9 +111,11 @@ constexpr std::array kMetrics = {
            [](const CaseRecord& r, const Context&) {
              return is_product(r) ? per_second(r, static_cast<double>(r.kernel.batch), r.time.median_s) : kUnknown;
            }},
-    Metric{"us_per_pass", "µs a pass", "µs", Better::lower, "1e6 * median pass time",
-           "Time of all layers for a batch; for op step, the time of a decoding step.",
-           [](const CaseRecord& r, const Context&) { return is_timed(r) ? 1e6 * r.time.median_s : kUnknown; }},
+    Metric{
+        "us_per_pass", "µs a pass", "µs", Better::lower, "1e6 * median pass time",
+        "Time of all layers for a batch; for op step, the time of a decoding step; for ops generate and prompt, of the "
+        "whole model.",
+        [](const CaseRecord& r, const Context&) { return is_timed(r) ? 1e6 * r.time.median_s : kUnknown; }},
     Metric{"weight_bytes_per_token", "weight bytes/token", "B", Better::lower, "stored bytes / batch",
            "Products: weight bytes read for each token.",
            [](const CaseRecord& r, const Context&) {

@@ -162,6 +162,7 @@ struct CaseRecord {
     std::int64_t weight_bytes = 0;  // stored bytes of the case's layers there
     std::int64_t device_bytes = 0;  // in all
     std::int64_t free_bytes = 0;    // once the pass stood there, beside other cases' layers if the run kept any
+    std::int64_t peak_bytes = 0;    // ops generate and prompt: the most that the program held at once; 0: unknown
   } memory;
 
   // What else the machine did while the batch of this case was measured, and how fast its cores were next to the
@@ -230,8 +231,10 @@ struct BandwidthRecord {
   std::string cache = "streamed";
 };
 
-// Whether it multiplies a batch of tokens: ops matmul and step.
+// Whether it multiplies a batch of tokens: ops matmul and step, and those of whole models.
 bool has_tokens(const CaseRecord& record);
+// Whether it is a whole model in a program: ops generate and prompt.
+bool is_of_program(const CaseRecord& record);
 // Whether the numbers stand for floats that they are not: of quantised data and of lossy codecs.
 bool has_distortion(const CaseRecord& record);
 
@@ -387,6 +390,7 @@ void visit_memory(Visitor& v, Memory& memory) {
   v.count("weight_bytes", memory.weight_bytes, 56);
   v.count("device_bytes", memory.device_bytes, 56);
   v.count("free_bytes", memory.free_bytes, 56);
+  if (v.has(memory.peak_bytes > 0)) v.count("peak_bytes", memory.peak_bytes, 56);
 }
 
 template <class Visitor, class Ranks>

@@ -145,6 +145,19 @@ void Team::use_threads_inside(int threads) {
   omp_set_max_active_levels(omp_get_active_level() + (threads > 1 ? 1 : 0));
 }
 
+namespace {
+std::atomic<int> shares = 0;
+}
+
+Team::Share::Share() : before_(omp_get_max_threads()) {
+  omp_set_num_threads(std::max(1, available_threads() / ++shares));
+}
+
+Team::Share::~Share() {
+  --shares;
+  omp_set_num_threads(before_);
+}
+
 std::string Team::why_not(int threads) {
   int error = 0;
   const int possible = creatable_threads(threads, error);

@@ -29,6 +29,17 @@ class Team {
   static void use_threads(int threads);
   // In a body of a team: teams that it runs may have so many threads.
   static void use_threads_inside(int threads);
+  // While it lives, for_each() of this thread takes its share of the threads: those of the process divided by the
+  // shares that live. For calls that come from many threads at once.
+  class Share {
+   public:
+    Share();
+    Share(const Share&) = delete;
+    ~Share();
+
+   private:
+    int before_;
+  };
   // Why this many threads cannot live at once, as a sentence; "" if they can.
   static std::string why_not(int threads);
   // The cores that OMP_PLACES and OMP_PROC_BIND give to one of `threads` threads, as numbers; empty: any.

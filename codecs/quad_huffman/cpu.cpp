@@ -53,7 +53,7 @@ void decode_codes(const Stored& stored, int64_t group, int64_t column, const Out
     for (int64_t s = 0; s < segments; ++s) {
       position = std::max(position, least_position(reach.data(), s, segments));
       const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + s) + stored.raw_lane_bytes() * lane;
-      decode_segment(stored, codes, lane, position, raw, columns, [] {});
+      decode_segment(stored, codes, lane, position, raw, columns, [](int64_t) {});
       const int64_t first = column * stored.tile_cols + s * stored.segment_cols(),
                     count = std::min<int64_t>(stored.segment_cols(), stored.cols - first);
       for (int64_t i = 0; i < count; i += run)

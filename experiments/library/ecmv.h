@@ -71,7 +71,9 @@ typedef struct ecmv_compressed_matrix ecmv_compressed_matrix;
 /* Encodes `elements`, [rows, cols] of element_type: "i8", "u8", "bf16", "f16", "f32", "f64", "i16", "u16", "i32",
  * "u32", "i64", "u64", "f8_e5m2" or "f8_e4m3"; aligned as their type, NULL if there are none. `settings` are
  * "name=value,name=value"; others keep their defaults; NULL: all do. Before the matrix is returned it is decoded again
- * and compared with `elements` (for a lossy codec: with the bound that it states). One thread. */
+ * and compared with `elements` (for a lossy codec: with the bound that it states). Some codecs use all threads of the
+ * process (OMP_NUM_THREADS, else all cores); calls at once share them, as those of ecmv_from_sections and ecmv_load do.
+ * So encode the matrices of a model from as many threads. */
 ECMV_API ecmv_status ecmv_encode(const char* codec, const char* settings, const char* element_type, int64_t rows,
                                  int64_t cols, const void* elements, ecmv_compressed_matrix** matrix);
 ECMV_API void ecmv_free_matrix(ecmv_compressed_matrix* matrix);
@@ -86,7 +88,7 @@ typedef struct ecmv_sizes {
 } ecmv_sizes;
 ECMV_API ecmv_status ecmv_sizes_of(const ecmv_compressed_matrix* matrix, ecmv_sizes* sizes);
 
-/* Decodes the elements, [rows, cols], by the codec's reference decoder: plain loops on one thread. out_bytes is the
+/* Decodes the elements, [rows, cols], by the codec's reference decoder: plain, checked loops. out_bytes is the
  * size of all of them. A pass decodes faster. */
 ECMV_API ecmv_status ecmv_decode(const ecmv_compressed_matrix* matrix, void* out, size_t out_bytes);
 
@@ -116,13 +118,20 @@ typedef struct ecmv_description {
   const char* element_type; /* "bf16" */
   int64_t rows, cols;       /* of the matrix, [rows, cols] */
   uint32_t format_version;  /* of the codec */
+  /* Of everything that makes the matrix: the above, and the sections with their bytes. ecmv_describe computes it,
+   * never 0, for callers who know the field. Given to ecmv_from_sections, 0: the codec checks the sections. */
+  uint64_t hash;
 } ecmv_description;
 /* The texts live as long as the matrix. */
 ECMV_API ecmv_status ecmv_describe(const ecmv_compressed_matrix* matrix, ecmv_description* description);
 
 /* Makes a matrix of sections [count], which are copied, in the order in which the codec made them. The codec's
  * reference decoder must take them, which is all that kernels rely on; it costs as much as ecmv_decode. ECMV_MALFORMED
- * if it does not, or if the format has another version than this library's. */
+ * if it does not, or if the format has another version than this library's.
+ *
+ * With a hash in the description the sections are compared with that instead, as fast as memory is read. It finds every
+ * damage, but whoever makes sections can make the hash for them, and kernels check nothing: give only a hash that the
+ * program has from ecmv_describe, or from somebody whom it trusts like its own code. */
 ECMV_API ecmv_status ecmv_from_sections(const ecmv_description* description, const ecmv_stored_section* sections,
                                         size_t count, ecmv_compressed_matrix** matrix);
 
@@ -147,6 +156,9 @@ ECMV_API const char* ecmv_file_name(const ecmv_file* file, size_t number);
 /* Makes the matrix of that name. Its bytes must be those that were written, and the codec must take them, as for
  * ecmv_from_sections. Several threads may load matrices at once. The matrix outlives the file. */
 ECMV_API ecmv_status ecmv_load(const ecmv_file* file, const char* name, ecmv_compressed_matrix** matrix);
+/* The same for a file of somebody whom the program trusts like its own code: damage is found by the hash in the file,
+ * but the codec checks nothing, which takes most of the time of ecmv_load. */
+ECMV_API ecmv_status ecmv_load_trusted(const ecmv_file* file, const char* name, ecmv_compressed_matrix** matrix);
 ECMV_API void ecmv_close_file(ecmv_file* file);
 
 /* --- products ------------------------------------------------------------------------------------- */
@@ -250,6 +262,10 @@ typedef struct ecmv_product_options {
   const ecmv_span* sections;
   size_t section_count;
   ecmv_workspace* workspace; /* of the same context; NULL: one of its own */
+  /* Not 0: of the kernels that take the matrix each is timed for each number of tokens, on the device itself, and the
+   * fastest is taken; all matrices of one shape, codec and settings take what was found for the first of them in this
+   * process. Sums may then come in another order in another process. 0: the codec's own choice. */
+  int32_t measure;
 } ecmv_product_options;
 
 /* Y = W X for a stored matrix W, [rows, cols], of any type that float32 holds exactly. The tokens are X, [tokens,

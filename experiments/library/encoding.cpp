@@ -5,6 +5,8 @@
 #include <map>
 #include <vector>
 
+#include "backends/cpu/team.h"
+
 namespace ecmv::library {
 namespace {
 
@@ -45,6 +47,7 @@ backends::Settings parse_settings(const codecs::CodecEntry& entry, const std::st
 
 backends::CompressedMatrix encode_and_compare(const codecs::CodecEntry& entry, const datasets::MatrixView& matrix,
                                               const backends::Settings& settings) {
+  const backends::cpu::Team::Share share;
   const codecs::Codec& codec = *entry.codec;
   if (const std::string reason = codec.refuses == nullptr ? "" : codec.refuses(matrix, settings); !reason.empty())
     throw Failure(ECMV_REFUSED, reason);

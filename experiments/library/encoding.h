@@ -4,7 +4,7 @@
 #include <string>
 
 #include "codecs/registry.h"
-#include "experiments/library/failure.h"
+#include "experiments/library/handles.h"
 
 namespace ecmv::library {
 

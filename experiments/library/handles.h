@@ -13,7 +13,6 @@
 #include "codecs/loaded/library.h"
 #include "codecs/registry.h"
 #include "experiments/library/ecmv.h"
-#include "experiments/library/failure.h"
 
 struct ecmv_compressed_matrix {
   const ecmv::codecs::CodecEntry* entry = nullptr;
@@ -22,6 +21,8 @@ struct ecmv_compressed_matrix {
   mutable std::once_flag texts_made;
   mutable std::string settings_text;
   mutable std::vector<std::string> section_names;
+  mutable std::once_flag hash_made;
+  mutable uint64_t hash = 0;
   mutable std::mutex mutex;
   // By memory, as long as a pass or a product uses it.
   mutable std::map<std::string, std::weak_ptr<ecmv::backends::UploadedMatrix>, std::less<>> uploads;
@@ -37,6 +38,12 @@ struct ecmv_context {
 };
 
 namespace ecmv::library {
+
+// Ends a call of the library: a status and a sentence.
+struct Failure : std::runtime_error {
+  Failure(ecmv_status status, const std::string& sentence) : std::runtime_error(sentence), status(status) {}
+  ecmv_status status;
+};
 
 // Bounds of rows and columns and of elements, so that sizes in bits fit an int64_t.
 inline constexpr int64_t kMaxSide = int64_t{1} << 31, kMaxElements = int64_t{1} << 50;

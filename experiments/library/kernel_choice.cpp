@@ -1,7 +1,7 @@
 // See kernel_choice.h.
 #include "experiments/library/kernel_choice.h"
 
-#include "experiments/library/failure.h"
+#include "experiments/library/handles.h"
 
 namespace ecmv::library {
 namespace {

@@ -180,13 +180,13 @@ MatrixFile::MatrixFile(const std::string& path) : bytes_(open_bytes(path)) {
   }
 }
 
-std::unique_ptr<ecmv_compressed_matrix> MatrixFile::load(const std::string& name) const {
+std::unique_ptr<ecmv_compressed_matrix> MatrixFile::load(const std::string& name, Trust trust) const {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) throw Failure(ECMV_INVALID_ARGUMENT, "The file has no matrix '" + name + "'.");
   const Stored& stored = all_[found->second];
   if (hash_of(json::parse(stored.description), stored.parts.sections) != stored.hash)
     throw Failure(ECMV_MALFORMED, "The matrix '" + name + "' has other bytes than were written.");
-  return join(stored.parts);
+  return join(stored.parts, trust);
 }
 
 }  // namespace ecmv::library

@@ -29,7 +29,7 @@ class MatrixFile {
   explicit MatrixFile(const std::string& path);
   const char* name(size_t number) const { return number < all_.size() ? all_[number].name.c_str() : nullptr; }
   // Throws Failure.
-  std::unique_ptr<ecmv_compressed_matrix> load(const std::string& name) const;
+  std::unique_ptr<ecmv_compressed_matrix> load(const std::string& name, Trust trust) const;
 
  private:
   struct Stored {

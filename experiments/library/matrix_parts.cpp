@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 
+#include "backends/cpu/team.h"
 #include "codecs/ecmv_codec.h"
 #include "codecs/loaded/text.h"
 #include "codecs/read_stream.h"
@@ -54,7 +55,24 @@ backends::Section section_of(const std::string& codec, const MatrixParts::Part& 
 
 }  // namespace
 
-std::unique_ptr<ecmv_compressed_matrix> join(const MatrixParts& parts) {
+uint64_t hash_of(const backends::CompressedMatrix& matrix) {
+  std::string text;
+  const auto add = [&](std::string_view part) { text.append(part).append(" "); };
+  for (const std::string& part : {matrix.codec, matrix.settings.to_string()}) add(part);
+  add(datasets::element_type_name(matrix.type));
+  for (const int64_t number : {int64_t{matrix.format_version}, matrix.shape.rows, matrix.shape.cols})
+    add(std::to_string(number));
+  for (const backends::Section& section : matrix.sections) {
+    add(section.name), add(backends::role_name(section.role));
+    add(std::to_string(section.align_bytes)), add(std::to_string(section.padding_bytes));
+  }
+  uint64_t hash = backends::hash_of(std::as_bytes(std::span(text)));
+  for (const backends::Section& section : matrix.sections)
+    hash = hash * 0x9E3779B97F4A7C15u + backends::hash_of(section.bytes);
+  return std::max<uint64_t>(1, hash);
+}
+
+std::unique_ptr<ecmv_compressed_matrix> join(const MatrixParts& parts, Trust trust) {
   const codecs::CodecEntry& entry = codec_entry(parts.codec);
   const std::string who = "The codec '" + parts.codec + "' ";
   if (parts.format_version != entry.codec->format_version)
@@ -75,8 +93,10 @@ std::unique_ptr<ecmv_compressed_matrix> join(const MatrixParts& parts) {
     if (!names.insert(part.name).second) malformed("The section '" + part.name + "' is there twice.");
     matrix.sections.push_back(section_of(parts.codec, part));
   }
+  if (trust == Trust::known) return made;
   try {
-    matrix.source_hash = codecs::read_stream(*entry.codec, matrix.view()).content_hash;
+    const backends::cpu::Team::Share share;
+    matrix.source_hash = codecs::check_stream(*entry.codec, matrix.view());
   } catch (const codecs::MalformedStream& error) {
     malformed(who + "does not take these sections. " + error.what());
   } catch (const std::bad_alloc&) {

@@ -22,7 +22,12 @@ struct MatrixParts {
   std::vector<Part> sections;
 };
 
+// Over everything that makes the matrix; never 0.
+uint64_t hash_of(const backends::CompressedMatrix& matrix);
+
+// Whether the codec's reference decoder must take the sections, or whether they are known to be what an encoder made.
+enum class Trust { none, known };
 // Throws Failure: ECMV_MALFORMED where the codec does not take them.
-std::unique_ptr<ecmv_compressed_matrix> join(const MatrixParts& parts);
+std::unique_ptr<ecmv_compressed_matrix> join(const MatrixParts& parts, Trust trust = Trust::none);
 
 }  // namespace ecmv::library

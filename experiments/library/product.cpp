@@ -7,6 +7,7 @@
 #include "backends/exact_product.h"
 #include "backends/pass/pass_memory.h"
 #include "backends/pass/rounding_limits.h"
+#include "experiments/library/measured_choice.h"
 
 namespace ecmv::library {
 namespace {
@@ -58,10 +59,11 @@ Workspace::Workspace(const Devices& devices) {
 }
 
 std::shared_ptr<Workspace::Piece> Workspace::piece_for(const Needs& needs) {
-  Needs size = last_ == nullptr ? Needs{} : last_->size;
-  if (last_ != nullptr && needs.tokens <= size.tokens && needs.sums <= size.sums && needs.scratch <= size.scratch)
-    return last_;
-  size = {std::max(size.tokens, needs.tokens), std::max(size.sums, needs.sums), std::max(size.scratch, needs.scratch)};
+  const Needs size = last_ == nullptr ? needs : last_->size.with(needs);
+  return last_ != nullptr && size == last_->size ? last_ : last_ = make_piece(size);
+}
+
+std::shared_ptr<Workspace::Piece> Workspace::make_piece(const Needs& size) {
   backends::Executor& executor = *engines.front().executor;
   auto piece = std::make_shared<Piece>();
   piece->size = size;
@@ -71,7 +73,7 @@ std::shared_ptr<Workspace::Piece> Workspace::piece_for(const Needs& needs) {
     piece->scratch.push_back(executor.allocate(size.scratch, "the scratch"));
     piece->scratch_places.push_back(piece->scratch.back()->data());
   }
-  return last_ = std::move(piece);
+  return piece;
 }
 
 void Workspace::wait() {
@@ -90,7 +92,6 @@ Product::Product(std::shared_ptr<Workspace> workspace, const ecmv_compressed_mat
       request_(std::move(request)),
       settings_(matrix.matrix.settings) {
   backends::Device& device = *workspace_->engines.front().device;
-  for (Engine& engine : workspace_->engines) places_.emplace_back(*engine.executor);
   if (request_.sections.empty()) {
     uploaded_ = upload(matrix, device);
     view_ = &uploaded_->view();
@@ -102,7 +103,7 @@ Product::Product(std::shared_ptr<Workspace> workspace, const ecmv_compressed_mat
     expect_aligned(request_.bias, backends::bytes_of(request_.y), "The bias");
     expect_usable(request_.bias, view_->shape.rows * backends::bytes_of(request_.y), "The bias");
   }
-  for (const int batch : batches_up_to(request_.max_tokens)) bind_part(batch);
+  for (const int batch : batches_up_to(request_.max_tokens)) parts_.push_back(bind_part(batch));
   piece_ = workspace_->piece_for(needs());
   if (is_gpu(device)) run_all_once();
 }
@@ -157,77 +158,132 @@ void Product::expect_same_bytes(std::span<const std::byte> section, const backen
 
 // --- kernels ---------------------------------------------------------------------------------------------
 
-// Kernels that read the caller's type first; then those of float32, which holds it; then decoders; on CPUs the
-// reference decoder at last.
-void Product::bind_part(int batch) {
-  Part& part = parts_.emplace_back();
-  part.batch = batch;
-  if (request_.x == Activations::bf16)
-    for (size_t engine = 0; engine < places_.size(); ++engine)
-      if (try_kernels(part, engine, Op::matmul, Activations::bf16)) return;
-  for (const Op op : {Op::matmul, Op::decode})
-    for (size_t engine = 0; engine < places_.size(); ++engine)
-      if (try_kernels(part, engine, op, Activations::f32)) return;
-  if (workspace_->engines.front().executor->runs_host_code()) return use_reference(part);
+std::string Product::Candidate::name() const {
+  return engine->device->info().backend + "/" + std::string(backends::op_name(kernel->op)) + "/" +
+         std::string(kernel->variant) + "/" + std::string(policy->name) + (kernel->op == Op::matmul ? "" : ", unfused");
+}
+
+// In the order in which a kernel is taken where nothing is measured: those that read the caller's type; those of
+// float32, which holds it; decoders. Of a kernel's policies the one that it chooses is the first.
+std::vector<Product::Candidate> Product::candidates(int batch) {
+  std::vector<Candidate> all;
+  if (request_.x == Activations::bf16) add_candidates(all, Op::matmul, Activations::bf16, batch);
+  for (const Op op : {Op::matmul, Op::decode}) add_candidates(all, op, Activations::f32, batch);
+  return all;
+}
+
+void Product::add_candidates(std::vector<Candidate>& to, Op op, Activations activations, int batch) {
+  for (Engine& engine : workspace_->engines)
+    for (const backends::Kernel& kernel : entry_.kernels(engine.device->info().backend)) {
+      if (kernel.op != op || kernel.whole_chain || kernel.group_cols != 0) continue;
+      if (op == Op::matmul && kernel.activations != activations) continue;
+      engine.executor->select();
+      const backends::Policy& chosen = backends::chosen_policy(kernel, *view_, engine.device->info(), batch);
+      to.push_back({&engine, &kernel, &chosen});
+      for (const backends::Policy& policy : kernel.policies)
+        if (&policy != &chosen) to.push_back({&engine, &kernel, &policy});
+    }
+}
+
+// On CPUs the reference decoder comes last.
+std::unique_ptr<Product::Part> Product::bind_part(int batch) {
+  const std::vector<Candidate> all = candidates(batch);
+  const bool emulated = workspace_->engines.front().device->info().emulated;  // its times say nothing
+  std::unique_ptr<Part> part =
+      request_.measure && !emulated && view_->shape.elements() > 0 ? fastest_part(all, batch) : first_part(all, batch);
+  if (part != nullptr) return part;
+  if (workspace_->engines.front().executor->runs_host_code()) return reference_part(batch);
   throw Failure(ECMV_REFUSED, !first_reason_.empty()
                                   ? first_reason_
                                   : "The codec '" + std::string(entry_.id) + "' has no kernel for it on the backend '" +
                                         workspace_->engines.front().device->info().backend + "'.");
 }
 
-bool Product::try_kernels(Part& part, size_t number, Op op, Activations activations) {
-  Engine& engine = workspace_->engines[number];
-  for (const backends::Kernel& kernel : entry_.kernels(engine.device->info().backend)) {
-    if (kernel.op != op || kernel.whole_chain || kernel.group_cols != 0) continue;
-    if (op == Op::matmul && kernel.activations != activations) continue;
-    engine.executor->select();
-    const backends::Policy& chosen = backends::chosen_policy(kernel, *view_, engine.device->info(), part.batch);
-    if (try_policy(part, number, kernel, chosen)) return true;
-    for (const backends::Policy& policy : kernel.policies)
-      if (&policy != &chosen && try_policy(part, number, kernel, policy)) return true;
-  }
-  return false;
+std::unique_ptr<Product::Part> Product::first_part(const std::vector<Candidate>& candidates, int batch) {
+  for (const Candidate& candidate : candidates)
+    if (auto part = try_candidate(candidate, batch)) return part;
+  return nullptr;
 }
 
-bool Product::try_policy(Part& part, size_t number, const backends::Kernel& kernel, const backends::Policy& policy) {
-  Engine& engine = workspace_->engines[number];
-  std::string reason = kernel.refuses(*view_, engine.device->info(), policy);
+std::unique_ptr<Product::Part> Product::fastest_part(const std::vector<Candidate>& candidates, int batch) {
+  const std::string key = key_of(batch), known = known_fastest(key);
+  for (const Candidate& candidate : candidates)
+    if (!known.empty() && candidate.name() == known)
+      if (auto part = try_candidate(candidate, batch)) return part;
+  std::unique_ptr<Part> fastest;
+  double least = 0;
+  for (const Candidate& candidate : candidates) try {
+      auto part = try_candidate(candidate, batch);
+      if (part == nullptr) continue;
+      const double seconds = measured_seconds(*part);
+      if (fastest == nullptr || seconds < least) fastest = std::move(part), least = seconds;
+    } catch (const backends::OutOfMemory&) {
+      // Decoders need the whole matrix as scratch. There may be others.
+    }
+  if (fastest != nullptr) keep_fastest(key, fastest->kernel);
+  return fastest;
+}
+
+std::string Product::key_of(int batch) const {
+  const backends::Device& device = *workspace_->engines.front().device;
+  std::string key = std::string(device.memory()) + "|" + device.info().backend;
+  for (const Engine& engine : workspace_->engines)
+    key += "|" + engine.device->info().name + " " + std::to_string(engine.device->info().threads);
+  return key + "|" + std::string(entry_.id) + "|" + settings_.to_string() + "|" +
+         std::string(datasets::element_type_name(view_->type)) + "|" + std::to_string(view_->shape.rows) + "|" +
+         std::to_string(view_->shape.cols) + "|" + std::string(backends::activations_name(request_.x)) + "|" +
+         std::to_string(batch);
+}
+
+double Product::measured_seconds(const Part& part) {
+  const std::shared_ptr<Workspace::Piece> piece = workspace_->make_piece(needs_of(part));
+  part.engine->executor->set_scratch(piece->scratch_places);
+  const double seconds =
+      seconds_of(part.product, product_args(part, *piece), view_->shape.rows, *part.engine->executor);
+  part.engine->executor->wait();
+  return seconds;
+}
+
+std::unique_ptr<Product::Part> Product::try_candidate(const Candidate& candidate, int batch) {
+  const auto& [engine, kernel, policy] = candidate;
+  std::string reason = kernel->refuses(*view_, engine->device->info(), *policy);
   if (reason.empty()) try {
+      auto part = std::make_unique<Part>();
+      part->batch = batch;
+      part->engine = engine;
+      part->place = std::make_unique<backends::PassPlace>(*engine->executor);
+      part->place->begin(1);
+      part->kernel = candidate.name();
       const backends::Layer layer{.matrix = view_};
-      places_[number].begin(1);
-      part.engine = &engine;
+      engine->executor->select();
       const backends::BoundKernel bound =
-          kernel.bind(policy, {&layer, 1}, kernel.op == Op::matmul ? part.batch : 1, places_[number]);
-      if (kernel.op == Op::matmul) reason = backends::why_too_loose(bound.facts.rounding, *view_, kernel.activations);
-      if (reason.empty() && !bound.facts.capturable && !engine.device->info().emulated)
+          kernel->bind(*policy, {&layer, 1}, kernel->op == Op::matmul ? batch : 1, *part->place);
+      if (kernel->op == Op::matmul) reason = backends::why_too_loose(bound.facts.rounding, *view_, kernel->activations);
+      if (reason.empty() && !bound.facts.capturable && !engine->device->info().emulated)
         reason = "The kernel's launches cannot be captured in a graph.";
       if (reason.empty()) {
-        part.kernel = engine.device->info().backend + "/" + std::string(backends::op_name(kernel.op)) + "/" +
-                      std::string(kernel.variant) + "/" + std::string(policy.name);
-        if (kernel.op == Op::matmul) {
-          part.product = bound;
-          part.activations = kernel.activations;
-        } else {
-          part.decode = bound;
-          part.kernel += ", unfused";
-          multiply_decoded(part);
-        }
-        return true;
+        part->activations = kernel->activations;
+        (kernel->op == Op::matmul ? part->product : part->decode) = bound;
+        if (kernel->op == Op::decode) multiply_decoded(*part);
+        return part;
       }
     } catch (const backends::Refused& refused) {
       reason = refused.what();
     }
   if (first_reason_.empty()) first_reason_ = reason;
-  return false;
+  return nullptr;
 }
 
-void Product::use_reference(Part& part) {
-  part.engine = &workspace_->engines.front();
-  part.decode = backends::BoundKernel(ReferenceDecode{entry_.codec, view_},
-                                      {.rows_per_block = std::max<int64_t>(1, view_->shape.rows)});
-  part.kernel = part.engine->device->info().backend + "/reference";
-  part.engine->executor->select();
-  multiply_decoded(part);
+std::unique_ptr<Product::Part> Product::reference_part(int batch) {
+  auto part = std::make_unique<Part>();
+  part->batch = batch;
+  part->engine = &workspace_->engines.front();
+  part->decode = backends::BoundKernel(ReferenceDecode{entry_.codec, view_},
+                                       {.rows_per_block = std::max<int64_t>(1, view_->shape.rows)});
+  part->kernel = part->engine->device->info().backend + "/reference";
+  part->engine->executor->select();
+  multiply_decoded(*part);
+  return part;
 }
 
 void Product::multiply_decoded(Part& part) {
@@ -236,15 +292,18 @@ void Product::multiply_decoded(Part& part) {
   part.product = executor.multiply_decoded(Op::matmul, part.decode, *view_, {}, request_.x, part.batch);
 }
 
-Workspace::Needs Product::needs() const {
+Workspace::Needs Product::needs_of(const Part& part) const {
   const auto [rows, cols] = view_->shape;
-  Workspace::Needs needs{.sums = parts_.back().batch * rows * static_cast<int64_t>(sizeof(float))};
-  for (const Part& part : parts_) {
-    const int64_t token = backends::token_stride(cols, part.activations) * backends::bytes_of(part.activations);
-    needs.tokens = std::max(needs.tokens, part.batch * token);
-    needs.scratch = std::max(needs.scratch, part.product.facts.scratch_bytes);
-  }
-  return needs;
+  const int64_t token = backends::token_stride(cols, part.activations) * backends::bytes_of(part.activations);
+  return {.tokens = part.batch * token,
+          .sums = part.batch * rows * static_cast<int64_t>(sizeof(float)),
+          .scratch = part.product.facts.scratch_bytes};
+}
+
+Workspace::Needs Product::needs() const {
+  Workspace::Needs most;
+  for (const auto& part : parts_) most = most.with(needs_of(*part));
+  return most;
 }
 
 // --- calls -----------------------------------------------------------------------------------------------
@@ -253,19 +312,19 @@ Workspace::Needs Product::needs() const {
 // stands in for the caller's; it is as large, and what it holds means nothing.
 void Product::run_all_once() {
   if (view_->shape.rows == 0) return;
-  for (const Part& part : parts_)
-    enqueue_part(part, nullptr, {piece_->tokens->data(), view_->shape.cols}, 1,
+  for (const auto& part : parts_)
+    enqueue_part(*part, nullptr, {piece_->tokens->data(), view_->shape.cols}, 1,
                  {piece_->sums->data(), view_->shape.rows});
   workspace_->engines.front().executor->wait();
 }
 
 const Product::Part& Product::part_for(int64_t tokens) const {
-  return *std::ranges::find_if(parts_, [&](const Part& part) { return part.batch >= tokens; });
+  return **std::ranges::find_if(parts_, [&](const auto& part) { return part->batch >= tokens; });
 }
 
 const char* Product::kernel(int64_t tokens) const {
   if (tokens < 1 || tokens > request_.max_tokens) return nullptr;
-  return part_for(std::min<int64_t>(tokens, parts_.back().batch)).kernel.c_str();
+  return part_for(std::min<int64_t>(tokens, parts_.back()->batch)).kernel.c_str();
 }
 
 void Product::expect_usable(const std::byte* place, int64_t bytes, const std::string& what) const {
@@ -299,7 +358,7 @@ void Product::expect_call(const Tokens& x, int64_t tokens, const Tokens& y) cons
 
 void Product::enqueue(void* stream, Tokens x, int64_t tokens, Tokens y) {
   expect_call(x, tokens, y);
-  const int64_t most = parts_.back().batch;
+  const int64_t most = parts_.back()->batch;
   for (int64_t first = 0; first < tokens && view_->shape.rows > 0; first += most) {
     const int64_t count = std::min(most, tokens - first);
     enqueue_part(part_for(count), stream, {x.place + first * x.stride * backends::bytes_of(request_.x), x.stride},
@@ -307,23 +366,25 @@ void Product::enqueue(void* stream, Tokens x, int64_t tokens, Tokens y) {
   }
 }
 
+backends::MatmulArgs Product::product_args(const Part& part, const Workspace::Piece& piece) const {
+  const std::byte* const tokens = piece.tokens->data();
+  const bool is_f32 = part.activations == Activations::f32;
+  return {.x = is_f32 ? reinterpret_cast<const float*>(tokens) : nullptr,
+          .x_bf16 = is_f32 ? nullptr : reinterpret_cast<const uint16_t*>(tokens),
+          .x_stride = backends::token_stride(view_->shape.cols, part.activations),
+          .y = reinterpret_cast<float*>(piece.sums->data()),
+          .y_stride = view_->shape.rows};
+}
+
 // Where the kernel takes more tokens than there are, it multiplies what an earlier call left as well.
 void Product::enqueue_part(const Part& part, void* stream, Tokens x, int tokens, Tokens y) {
   const auto [rows, cols] = view_->shape;
-  std::byte* const own = piece_->tokens->data();
-  const int64_t stride = backends::token_stride(cols, part.activations);
-  auto* const sums = reinterpret_cast<float*>(piece_->sums->data());
-  const bool is_f32 = part.activations == Activations::f32;
-  const backends::Step steps[] = {
-      backends::LoadTokens{x.place, request_.x, x.stride, own, part.activations, stride, cols, tokens},
-      backends::Enqueue{&part.product, rows, 0,
-                        backends::MatmulArgs{.x = is_f32 ? reinterpret_cast<const float*>(own) : nullptr,
-                                             .x_bf16 = is_f32 ? nullptr : reinterpret_cast<const uint16_t*>(own),
-                                             .x_stride = stride,
-                                             .y = sums,
-                                             .y_stride = rows}},
-      backends::StoreProducts{&part.product, rows, tokens, sums, request_.bias, request_.y,
-                              const_cast<std::byte*>(y.place), y.stride}};
+  const backends::MatmulArgs args = product_args(part, *piece_);
+  const backends::Step steps[] = {backends::LoadTokens{x.place, request_.x, x.stride, piece_->tokens->data(),
+                                                       part.activations, args.x_stride, cols, tokens},
+                                  backends::Enqueue{&part.product, rows, 0, args},
+                                  backends::StoreProducts{&part.product, rows, tokens, args.y, request_.bias,
+                                                          request_.y, const_cast<std::byte*>(y.place), y.stride}};
   part.engine->executor->set_scratch(piece_->scratch_places);
   try {
     part.engine->executor->enqueue_on(stream, steps);

@@ -2,6 +2,7 @@
 // memory for them. It uses the backends' kernels and steps without a pass, which would copy its inputs and results.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -26,6 +27,10 @@ class Workspace {
   };
   struct Needs {
     int64_t tokens = 0, sums = 0, scratch = 0;  // bytes; scratch of every worker
+    bool operator==(const Needs&) const = default;
+    Needs with(const Needs& other) const {
+      return {std::max(tokens, other.tokens), std::max(sums, other.sums), std::max(scratch, other.scratch)};
+    }
   };
   // It stays where it is while a product or the workspace holds it, since graphs keep its addresses.
   struct Piece {
@@ -39,6 +44,7 @@ class Workspace {
   explicit Workspace(const Devices& devices);
   // A piece that is large enough: the last one, or a larger one.
   std::shared_ptr<Piece> piece_for(const Needs& needs);
+  std::shared_ptr<Piece> make_piece(const Needs& size);
   int64_t bytes() const { return last_ == nullptr ? 0 : last_->bytes(); }
   // Waits for all work of the devices.
   void wait();
@@ -54,6 +60,7 @@ struct ProductRequest {
   int64_t max_tokens = 1;
   backends::Activations x = backends::Activations::f32, y = backends::Activations::f32;
   const std::byte* bias = nullptr;
+  bool measure = false;                              // kernels, and take the fastest
   std::vector<std::span<const std::byte>> sections;  // in the device's memory; none: the library's copy
 };
 
@@ -84,19 +91,35 @@ class Product {
     Engine* engine = nullptr;                                        // of the workspace
     backends::Activations activations = backends::Activations::f32;  // that it reads
     backends::BoundKernel decode, product;
+    std::unique_ptr<backends::PassPlace> place;  // of the bindings
     std::string kernel;
+  };
+  // A way to multiply: a kernel of an engine with one of its policies.
+  struct Candidate {
+    Engine* engine;
+    const backends::Kernel* kernel;
+    const backends::Policy* policy;
+    std::string name() const;
   };
 
   void take_sections(const ecmv_compressed_matrix& matrix);
   void expect_same_bytes(std::span<const std::byte> section, const backends::Section& stored);
-  void bind_part(int batch);
-  bool try_kernels(Part& part, size_t engine, backends::Op op, backends::Activations activations);
-  bool try_policy(Part& part, size_t engine, const backends::Kernel& kernel, const backends::Policy& policy);
-  void use_reference(Part& part);
+  std::vector<Candidate> candidates(int batch);
+  void add_candidates(std::vector<Candidate>& to, backends::Op op, backends::Activations activations, int batch);
+  std::unique_ptr<Part> bind_part(int batch);
+  std::unique_ptr<Part> first_part(const std::vector<Candidate>& candidates, int batch);
+  std::unique_ptr<Part> fastest_part(const std::vector<Candidate>& candidates, int batch);
+  std::string key_of(int batch) const;
+  double measured_seconds(const Part& part);
+  // nullptr: the kernel does not take the matrix.
+  std::unique_ptr<Part> try_candidate(const Candidate& candidate, int batch);
+  std::unique_ptr<Part> reference_part(int batch);
   void multiply_decoded(Part& part);
+  Workspace::Needs needs_of(const Part& part) const;
   Workspace::Needs needs() const;
   void run_all_once();
   const Part& part_for(int64_t tokens) const;
+  backends::MatmulArgs product_args(const Part& part, const Workspace::Piece& piece) const;
   void enqueue_part(const Part& part, void* stream, Tokens x, int tokens, Tokens y);
   void expect_usable(const std::byte* place, int64_t bytes, const std::string& what) const;
   void expect_call(const Tokens& x, int64_t tokens, const Tokens& y) const;
@@ -109,8 +132,7 @@ class Product {
   backends::CompressedView own_view_;           // of the caller's sections
   std::shared_ptr<backends::UploadedMatrix> uploaded_;
   const backends::CompressedView* view_ = nullptr;
-  std::deque<backends::PassPlace> places_;  // of the bindings, by engine
-  std::deque<Part> parts_;                  // ascending; kernels point into them
+  std::vector<std::unique_ptr<Part>> parts_;  // ascending; kernels point into them
   std::string first_reason_;
   std::shared_ptr<Workspace::Piece> piece_;
 };

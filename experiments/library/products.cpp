@@ -29,7 +29,8 @@ backends::Executor& ecmv_context::memory() const {
 
 namespace {
 
-constexpr size_t kFirstOptionsBytes = sizeof(ecmv_product_options);
+constexpr size_t kFirstOptionsBytes = 64, kOptionsWithMeasureBytes = 72;
+static_assert(sizeof(ecmv_product_options) == kOptionsWithMeasureBytes);
 
 // --- handles ---------------------------------------------------------------------------------------------
 
@@ -100,6 +101,7 @@ ProductRequest request_of(const ecmv_product_options& options) {
                          .x = number_type(options.x_type, "options->x_type"),
                          .y = number_type(options.y_type, "options->y_type"),
                          .bias = static_cast<const std::byte*>(options.bias),
+                         .measure = options.struct_bytes >= kOptionsWithMeasureBytes && options.measure != 0,
                          .sections = {}};
   if (request.max_tokens < 1 || request.max_tokens > kMaxSide)
     throw Failure(ECMV_INVALID_ARGUMENT,

@@ -18,7 +18,7 @@ struct ecmv_file {
 namespace {
 
 // Texts and sizes of the first version of these structs.
-constexpr size_t kFirstSectionBytes = 56, kFirstDescriptionBytes = 56;
+constexpr size_t kFirstSectionBytes = 56, kFirstDescriptionBytes = 56, kDescriptionWithHashBytes = 64;
 static_assert(sizeof(ecmv_stored_section) >= kFirstSectionBytes && sizeof(ecmv_description) >= kFirstDescriptionBytes);
 
 // Fills in the fields that the caller knows, and zeros where the library knows nothing.
@@ -40,6 +40,15 @@ void make_texts(const ecmv_compressed_matrix& matrix) {
 const char* role_text(backends::Role role) {
   constexpr const char* kTexts[] = {"payload", "table", "index", "scale"};
   return kTexts[static_cast<size_t>(role)];
+}
+
+bool knows_hash(const ecmv_description& description) { return description.struct_bytes >= kDescriptionWithHashBytes; }
+// 0: none.
+uint64_t known_hash(const ecmv_description& description) { return knows_hash(description) ? description.hash : 0; }
+// Computed when it is first asked for.
+uint64_t stored_hash(const ecmv_compressed_matrix& matrix) {
+  std::call_once(matrix.hash_made, [&] { matrix.hash = hash_of(matrix.matrix); });
+  return matrix.hash;
 }
 
 MatrixParts parts_of(const ecmv_description& description, const ecmv_stored_section* sections, size_t count) {
@@ -66,6 +75,14 @@ MatrixParts parts_of(const ecmv_description& description, const ecmv_stored_sect
     next += section.struct_bytes;
   }
   return parts;
+}
+
+ecmv_status load(const ecmv_file* file, const char* name, Trust trust, ecmv_compressed_matrix** matrix) {
+  if (matrix != nullptr) *matrix = nullptr;
+  return guarded([&] {
+    need(matrix, "matrix");
+    *matrix = given(file, "file").file.load(&given(name, "name"), trust).release();
+  });
 }
 
 }  // namespace
@@ -97,7 +114,8 @@ ecmv_status ecmv_describe(const ecmv_compressed_matrix* matrix, ecmv_description
     expect_struct(given(description, "description").struct_bytes, kFirstDescriptionBytes, "description");
     make_texts(*matrix);
     hand_out({sizeof(ecmv_description), one.codec.c_str(), matrix->settings_text.c_str(),
-              ecmv::datasets::element_type_name(one.type).data(), one.shape.rows, one.shape.cols, one.format_version},
+              ecmv::datasets::element_type_name(one.type).data(), one.shape.rows, one.shape.cols, one.format_version,
+              knows_hash(*description) ? stored_hash(*matrix) : 0},
              description);
   });
 }
@@ -107,7 +125,12 @@ ecmv_status ecmv_from_sections(const ecmv_description* description, const ecmv_s
   if (matrix != nullptr) *matrix = nullptr;
   return guarded([&] {
     need(matrix, "matrix");
-    *matrix = join(parts_of(given(description, "description"), sections, count)).release();
+    const MatrixParts parts = parts_of(given(description, "description"), sections, count);
+    const uint64_t hash = known_hash(*description);
+    auto made = join(parts, hash == 0 ? Trust::none : Trust::known);
+    if (hash != 0 && hash_of(made->matrix) != hash)
+      throw Failure(ECMV_MALFORMED, "The sections are not those that the description's hash is of.");
+    *matrix = made.release();
   });
 }
 
@@ -147,11 +170,11 @@ const char* ecmv_file_name(const ecmv_file* file, size_t number) {
 }
 
 ecmv_status ecmv_load(const ecmv_file* file, const char* name, ecmv_compressed_matrix** matrix) {
-  if (matrix != nullptr) *matrix = nullptr;
-  return guarded([&] {
-    need(matrix, "matrix");
-    *matrix = given(file, "file").file.load(&given(name, "name")).release();
-  });
+  return load(file, name, Trust::none, matrix);
+}
+
+ecmv_status ecmv_load_trusted(const ecmv_file* file, const char* name, ecmv_compressed_matrix** matrix) {
+  return load(file, name, Trust::known, matrix);
 }
 
 void ecmv_close_file(ecmv_file* file) { delete file; }

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/library/failure.h"
+#include "experiments/library/handles.h"
 #include "experiments/tune/tuned_entry.h"
 
 namespace ecmv::library {

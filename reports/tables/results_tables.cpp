@@ -229,8 +229,10 @@ std::string competitors(const CaseRecord& r) {
 // "gaussian σ=4, 4096 × 4096, batch 4 · entropy 4.051 bits · AMD EPYC, 2 threads".
 std::string group_heading(const CaseRecord& r, const Context& c) {
   std::string heading = field_text(r, "data");
-  if (r.kernel.op == "matmul") heading += ", " + tokens_text(r);
-  if (r.kernel.op == "step") heading += fmt::format(", {} · {}", tokens_text(r), blocks_text(r));
+  if (r.kernel.op == "step")
+    heading += fmt::format(", {} · {}", tokens_text(r), blocks_text(r));
+  else if (has_tokens(r))
+    heading += ", " + tokens_text(r);
   if (std::isfinite(r.size.entropy_bits_per_element))
     heading += fmt::format(" · entropy {:.3f} bits", r.size.entropy_bits_per_element);
   if (const std::string device = device_label(r); !device.empty()) heading += " · " + device;
@@ -270,11 +272,12 @@ Table table_of(const TableKey& key, const Collected& collected, const Contexts& 
     table.caption += " Fastest first. ± of elements/s: 10th to 90th percentile; ± of vs raw: 95 % interval.";
   if (fastest && op != "size") table.title += ": the fastest kernel of each codec and settings";
 
-  bool with_gpus = false, lossy = false, disturbed = false;
+  bool with_gpus = false, lossy = false, disturbed = false, tokens = false;
   for (const auto& [heading, cases] : collected.groups)
     for (const CaseRecord* record : cases) {
       with_gpus |= record->kernel.compute_units > 0;
       lossy |= has_distortion(*record);
+      tokens |= has_tokens(*record);
       disturbed |= is_disturbed(*record);
     }
   if (disturbed) table.caption += " ! marks disturbed times, !! those that this ruined.";
@@ -286,7 +289,7 @@ Table table_of(const TableKey& key, const Collected& collected, const Contexts& 
     if (result.in == In::sizes && !sizes) continue;
     if (result.in == In::lossy && !lossy) continue;
     if (result.in != In::sizes && result.in != In::all && result.in != In::lossy && sizes) continue;
-    if (result.in == In::batches && op != "matmul" && op != "step") continue;
+    if (result.in == In::batches && !tokens) continue;
     if (result.in == In::steps && op != "step") continue;
     if (result.in == In::gpus && !with_gpus) continue;
     columns.push_back(&result);

@@ -95,8 +95,8 @@ Table shapes_table(const RecordSet& records, const Contexts& contexts) {
   for (const CaseRecord* r : sorted_cases(records)) {
     const Context context = contexts.of(*r);
     const double speedup = find_metric("speedup_vs_raw").value(*r, context);
-    if (r->status != Status::ok || r->ranks.count > 1 || r->kernel.op == "step" || contexts.is_baseline(*r) ||
-        std::isnan(speedup))
+    if (r->status != Status::ok || r->ranks.count > 1 || r->kernel.op == "step" || is_of_program(*r) ||
+        contexts.is_baseline(*r) || std::isnan(speedup))
       continue;
     const std::string heading =
         fmt::format("{}{} · {} · {}", r->kernel.op, has_tokens(*r) ? " of " + tokens_text(*r) : "", weights_of(*r),

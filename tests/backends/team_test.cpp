@@ -6,12 +6,16 @@
 #include <immintrin.h>
 #endif
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cfenv>
+#include <mutex>
+#include <set>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 using Catch::Matchers::ContainsSubstring;
@@ -76,4 +80,29 @@ TEST_CASE("what a body throws arrives, once") {
   }),
                   int);
   CHECK(does_all(Team(4)));
+}
+
+TEST_CASE("work of several threads at once shares the threads of the process") {
+  const auto threads_of_for_each = [] {
+    std::mutex mutex;
+    std::set<std::thread::id> seen;
+    Team::for_each(1000, [&](int64_t) {
+      const std::scoped_lock lock(mutex);
+      seen.insert(std::this_thread::get_id());
+    });
+    return static_cast<int>(seen.size());
+  };
+  const int all = Team::available_threads();
+  const Team::Share mine;
+  CHECK(Team::available_threads() == all);
+  int others = all + 1;
+  std::thread([&] {
+    {
+      const Team::Share second;
+      CHECK(Team::available_threads() == std::max(1, all / 2));
+      others = threads_of_for_each();
+    }
+    CHECK(Team::available_threads() == all);
+  }).join();
+  CHECK(others <= std::max(1, all / 2));
 }

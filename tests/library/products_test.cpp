@@ -148,7 +148,7 @@ struct HeldSections {
 };
 
 // Every type in and out, with and without bias, on the library's sections and the caller's.
-void check_products(const Context& context, const Weights& w, const std::vector<int64_t>& counts) {
+void check_products(const Context& context, const Weights& w, const std::vector<int64_t>& counts, int measure = 0) {
   const HeldSections held(context, w.matrix);
   std::vector<float> bias(static_cast<size_t>(w.rows));
   for (size_t row = 0; row < bias.size(); ++row) bias[row] = static_cast<float>(row % 7) - 3;
@@ -161,6 +161,7 @@ void check_products(const Context& context, const Weights& w, const std::vector<
       const Memory bias_memory = memory_of(context, stored.size());
       REQUIRE(ecmv_write(bias_memory.get(), 0, stored.data(), stored.size()) == ECMV_OK);
       ecmv_product_options options = options_of(counts.back(), x, y);
+      options.measure = measure;
       if (own) options.bias = ecmv_place(bias_memory.get());
       if (!own) options.sections = held.spans.data(), options.section_count = held.spans.size();
       const Product product = bind(context, w.matrix, options);
@@ -183,7 +184,8 @@ bool keeps(const char* codec, const char* type) {
 }
 
 // The products of all codecs for these numbers of tokens.
-void check_all_codecs(const Context& context, const std::vector<int64_t>& counts, int64_t rows, int64_t cols) {
+void check_all_codecs(const Context& context, const std::vector<int64_t>& counts, int64_t rows, int64_t cols,
+                      int measure = 0) {
   int products = 0;
   for (size_t i = 0; ecmv_codec_id(i) != nullptr; ++i)
     for (const char* type : {"i8", "bf16"}) {
@@ -196,7 +198,7 @@ void check_all_codecs(const Context& context, const std::vector<int64_t>& counts
       const ecmv_status status = ecmv_bind_product(context.get(), w.matrix.get(), &options, &probe);
       ecmv_free_product(probe);
       if (status == ECMV_REFUSED) continue;  // without a kernel on a GPU
-      check_products(context, w, counts);
+      check_products(context, w, counts, measure);
       ++products;
     }
   CHECK(products > 0);
@@ -220,6 +222,38 @@ TEST_CASE("products of every codec on a CPU are right for any number of tokens")
   }
 }
 
+TEST_CASE("products of the kernels that were the fastest are right, and one shape has the same ones") {
+  for (const char* backend : {"simd", "scalar"}) check_all_codecs(open(backend), {1, 3, 64}, 48, 256, 1);
+  const Context context = open("best");
+  for (size_t i = 0; ecmv_codec_id(i) != nullptr; ++i) {
+    const Weights w = some_weights(ecmv_codec_id(i), "bf16", 48, 256);
+    if (w.matrix == nullptr) continue;
+    INFO(ecmv_codec_id(i));
+    ecmv_product_options options = options_of(64, "bf16", "bf16");
+    options.measure = 1;
+    const Product one = bind(context, w.matrix, options), other = bind(context, w.matrix, options);
+    for (const int64_t tokens : {1, 2, 4, 8, 16, 32, 64})
+      CHECK(ecmv_product_kernel(one.get(), tokens) == std::string(ecmv_product_kernel(other.get(), tokens)));
+    // A caller of the first version has no such field, whatever stands behind his struct.
+    options.struct_bytes = 64;
+    const Product older = bind(context, w.matrix, options),
+                  plain = bind(context, w.matrix, options_of(64, "bf16", "bf16"));
+    for (const int64_t tokens : {1, 64})
+      CHECK(ecmv_product_kernel(older.get(), tokens) == std::string(ecmv_product_kernel(plain.get(), tokens)));
+  }
+}
+
+TEST_CASE("times on the emulator choose no kernel", "[emulator]") {
+  need_codec("quad_huffman");
+  const Context context = open_or_skip("emulator");
+  const Weights w = some_weights("quad_huffman", "bf16", 32, 512);
+  ecmv_product_options options = options_of(2, "bf16", "bf16");
+  const Product plain = bind(context, w.matrix, options);
+  options.measure = 1;
+  const Product measured = bind(context, w.matrix, options);
+  CHECK(ecmv_product_kernel(plain.get(), 2) == std::string(ecmv_product_kernel(measured.get(), 2)));
+}
+
 TEST_CASE("products of every codec on the emulator are right for any number of tokens", "[emulator]") {
   const Context context = open_or_skip("emulator");
   check_all_codecs(context, {1, 3}, 32, 512);
@@ -235,6 +269,7 @@ TEST_CASE("products of every codec on a GPU are right for any number of tokens",
     const Context context(raw);
     ++devices;
     check_all_codecs(context, {1, 2, 7, 64, 65, 200}, 256, 1024);
+    check_all_codecs(context, {1, 9, 64}, 512, 1024, 1);
   }
   if (devices == 0) SKIP("There is no GPU here.");
 }

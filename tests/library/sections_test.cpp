@@ -141,6 +141,55 @@ TEST_CASE("sections that are no stream of the codec end in a status and a senten
   }
 }
 
+TEST_CASE("sections with a known hash are taken without the codec, and no others are") {
+  for (size_t i = 0; ecmv_codec_id(i) != nullptr; ++i) {
+    const Matrix matrix = encode(ecmv_codec_id(i), "i8", weights().data());
+    if (matrix == nullptr || sections_of(matrix).empty()) continue;
+    INFO(ecmv_codec_id(i));
+    ecmv_description described = describe(matrix);
+    CHECK(described.hash != 0);
+    CHECK(described.hash == describe(encode(ecmv_codec_id(i), "i8", weights().data())).hash);
+    std::vector<ecmv_stored_section> sections = sections_of(matrix);
+    const auto make = [&](const ecmv_description& description) {
+      ecmv_compressed_matrix* made = nullptr;
+      const ecmv_status status = ecmv_from_sections(&description, sections.data(), sections.size(), &made);
+      CHECK((status == ECMV_OK) == (made != nullptr));
+      return Matrix(made);
+    };
+    const Matrix again = make(described);
+    REQUIRE(again != nullptr);
+    CHECK(decode(again) == weights());
+    CHECK(describe(again).hash == described.hash);
+
+    std::vector<std::vector<uint8_t>> bytes;
+    for (ecmv_stored_section& section : sections) {
+      const auto* begin = static_cast<const uint8_t*>(section.place);
+      bytes.emplace_back(begin, begin + section.bytes);
+      section.place = bytes.back().data();
+    }
+    for (std::vector<uint8_t>& section : bytes) {
+      if (section.empty()) continue;
+      section[section.size() / 2] ^= 4;
+      CHECK(make(described) == nullptr);
+      CHECK(std::string(ecmv_last_error()) == "The sections are not those that the description's hash is of.");
+      section[section.size() / 2] ^= 4;
+    }
+    ++sections[0].padding, --described.rows;
+    CHECK(make(described) == nullptr);
+    --sections[0].padding, ++described.rows;
+    // A caller of the first version has no hash, whatever stands behind his struct.
+    described.hash = 1;
+    CHECK(make(described) == nullptr);
+    described.struct_bytes = 56;
+    CHECK(make(described) != nullptr);
+    ecmv_description older = {};
+    older.struct_bytes = 56;
+    older.hash = 77;
+    REQUIRE(error_of(ecmv_describe(matrix.get(), &older)) == "");
+    CHECK(older.hash == 77);
+  }
+}
+
 TEST_CASE("matrices of every codec come back from one file, also to several threads") {
   const File file;
   std::vector<Matrix> matrices;
@@ -170,6 +219,9 @@ TEST_CASE("matrices of every codec come back from one file, also to several thre
     REQUIRE(matrix != nullptr);
     CHECK(decode(matrix) == weights());
     CHECK(describe(matrix).settings == std::string(describe(matrices[i]).settings));
+    ecmv_compressed_matrix* trusted = nullptr;
+    REQUIRE(error_of(ecmv_load_trusted(opened.get(), names[i].c_str(), &trusted)) == "");
+    CHECK(decode(Matrix(trusted)) == weights());
   }
   ecmv_compressed_matrix* none = nullptr;
   expect(ecmv_load(opened.get(), "layers", &none), ECMV_INVALID_ARGUMENT, "The file has no matrix 'layers'.");
@@ -198,9 +250,13 @@ TEST_CASE("truncated, foreign and changed files end in a status and a sentence")
     CHECK((opened != nullptr) == (status == ECMV_OK));
     const Opened owned(opened);
     ecmv_compressed_matrix* made = nullptr;
-    if (status == ECMV_OK) status = ecmv_load(opened, "w", &made);
+    if (status != ECMV_OK) return status;
+    const ecmv_status of_trusted = ecmv_load_trusted(opened, "w", &made);
+    const Matrix trusted(made);
+    status = ecmv_load(opened, "w", &made);
     const Matrix loaded(made);
     CHECK((made != nullptr) == (status == ECMV_OK));
+    CHECK(of_trusted == status);  // whatever was changed here changes the hash
     return status;
   };
   CHECK(status_of(whole) == ECMV_OK);

@@ -102,6 +102,12 @@ TEST_CASE("a batch counts for what each token does, and is compared with the sam
   set_op("aaaa0001", "matmul", 16);
   CHECK(Contexts(records, "other,plain").of(coded).baseline != nullptr);
   CHECK(Contexts(records, "plai,other").of(coded).baseline == nullptr);
+  for (const char* op : {"generate", "prompt"}) {  // whole models count their tokens likewise
+    CaseRecord of_model = coded;
+    of_model.kernel.op = op;
+    CHECK_THAT(find_metric("tokens_per_s").value(of_model, {}), WithinRel(1e4, 1e-12));
+    CHECK(field_text(of_model, "batch") == "16");
+  }
   CaseRecord decoded = coded;
   decoded.kernel.op = "decode";
   for (const char* metric : {"macs_per_s", "tokens_per_s", "weight_bytes_per_token"})

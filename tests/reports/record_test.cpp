@@ -109,6 +109,23 @@ TEST_CASE("a case record survives writing and reading, with every field") {
   CHECK(read_records(products, "memory").cases.at(0).kernel.batch == 16);
 }
 
+TEST_CASE("a whole model in a program survives writing and reading, with its tokens and the memory that it took") {
+  CaseRecord r;
+  r.kernel.op = "generate";
+  r.kernel.batch = 4;
+  r.kernel.activations = "bf16";
+  r.memory = {100, 1000, 300, 0};
+  CHECK(to_json_line(r).find("peak_bytes") == std::string::npos);
+  r.memory.peak_bytes = 170;
+  std::istringstream stream(to_json_line(r) + "\n");
+  const CaseRecord back = read_records(stream, "memory").cases.at(0);
+  CHECK(back.kernel.batch == 4);
+  CHECK(back.kernel.activations == "bf16");
+  CHECK(back.memory.peak_bytes == 170);
+  CHECK(is_of_program(back));
+  CHECK(has_tokens(back));
+}
+
 TEST_CASE("the file of a codec from a shared object survives writing and reading, and is left out of other records") {
   CaseRecord r;
   CHECK(to_json_line(r).find("library") == std::string::npos);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <vector>
 
 #include "backends/cpu/team.h"
@@ -124,15 +125,36 @@ Stored open_checked(const CompressedView& view) {
   return stored;
 }
 
-// Decodes one tile to elements[kLanes][kMostTileCols], wide enough for values that patches still correct. For floats
-// these are the exponents; signs and mantissas stand beside them.
+// A tile's codes, a lane's words one after the other.
+class LaneWords {
+ public:
+  void gather(const TileCodes& codes) {
+    stride_ = static_cast<size_t>(codes.lines()) + 2;  // a window at the end is two words of zeros
+    words_.assign(kLanes * stride_, 0);
+    for (int lane = 0; lane < kLanes; ++lane)
+      for (int line = 0; line < codes.lines(); ++line) words_[lane * stride_ + line] = codes.word(line, lane);
+  }
+  uint64_t window(int64_t position, int lane) const {
+    const uint32_t* word = words_.data() + static_cast<size_t>(lane) * stride_ + position / 32;
+    return (word[0] | uint64_t{word[1]} << 32) >> (position % 32);
+  }
+
+ private:
+  size_t stride_ = 0;
+  std::vector<uint32_t> words_;
+};
+
+// Decodes tile after tile to elements[kLanes][kMostTileCols], wide enough for values that patches still correct. For
+// floats these are the exponents; signs and mantissas stand beside them.
 struct TileDecoder {
   const Stored& stored;
-  int64_t group, column;
+  int64_t group = 0, column = 0;
   std::vector<int16_t> elements = std::vector<int16_t>(kLanes * kMostTileCols);
   std::vector<uint8_t> signs = std::vector<uint8_t>(kLanes * kMostTileCols);
+  LaneWords words = {};
 
-  void decode() {
+  void decode(int64_t of_group, int64_t of_column) {
+    group = of_group, column = of_column;
     const int64_t tile = group * stored.column_tiles + column;
     const TileIndex index = stored.tile(tile);
     const TileCodes codes(stored, index);
@@ -149,11 +171,12 @@ struct TileDecoder {
     // Kernels know positions of rotated symbols only modulo a ring.
     require(!stored.rotated || reach[0] < kRingLines,
             "A tile of rotated symbols of a quad_huffman stream begins with a full ring.");
+    words.gather(codes);
     for (int lane = 0; lane < kLanes; ++lane) {
       int64_t position = 0;
       for (int64_t s = 0; s < segments; ++s) {
         position = std::max(position, least_position(reach.data(), s, segments));
-        decode_lane(codes, lane, s, 32 * reach[s], position);
+        decode_lane(lane, s, 32 * reach[s], position);
       }
     }
     if (stored.form.floats) return replace(index.first_patch, stored.first_patch(tile + 1));
@@ -167,20 +190,57 @@ struct TileDecoder {
     }
   }
 
-  // The bits of an element.
-  uint16_t element_at(int row, int64_t col) const {
-    const size_t i = static_cast<size_t>(row * int64_t{kMostTileCols} + col);
-    const int element = elements[i];
-    if (!stored.form.floats) {
-      require(element >= -128 && element <= 127, "An element of a quad_huffman stream leaves the range of int8.");
-      return static_cast<uint16_t>(element & 0xff);
+  // Writes the elements to their places in the matrix.
+  void store(std::byte* out) const {
+    const datasets::Shape size = stored.size;
+    const int64_t cols = stored.cols_of(column), bytes = stored.element_bytes(), first_col = column * stored.tile_cols,
+                  run = stored.strips()      ? int64_t{kLaneCols}
+                        : stored.fragments() ? static_cast<int64_t>(stored.runs())
+                                             : cols,
+                  period = stored.fragments() ? int64_t{kFragmentCols} : cols;
+    std::vector<std::byte> of_row(static_cast<size_t>(2 * cols));
+    for (int64_t row = group * kLanes; row < std::min(stored.rows, (group + 1) * kLanes); ++row) {
+      make_row(row % kLanes * kMostTileCols, cols, of_row.data());
+      // Columns that follow each other in the matrix, too; of fragments those of one unit after the other.
+      for (int64_t begin = 0; begin < std::min(period, cols); begin += run) {
+        const ElementPlace place = stored.place_of(row, first_col + begin);
+        if (place.row >= size.rows) continue;
+        std::byte* to = out + bytes * place.row * size.cols;
+        for (int64_t col = begin, at = place.col; col < cols && at < size.cols; col += period, at += kUnitCols) {
+          const int64_t count = std::min({run, cols - col, size.cols - at});
+          const std::byte* from = of_row.data() + bytes * col;
+          if (bytes * count == 4)
+            std::memcpy(to + bytes * at, from, 4);  // most fragments
+          else
+            std::memcpy(to + bytes * at, from, static_cast<size_t>(bytes * count));
+        }
+      }
     }
-    require(element >= 0 && element <= most_exponent(stored.form),
-            "An exponent of a quad_huffman stream is none of its elements' type.");
-    return stored.float_bits(element, signs[i]);
   }
 
  private:
+  // The bytes of `count` elements from number `first` on.
+  void make_row(int64_t first, int64_t count, std::byte* to) const {
+    const int16_t* from = elements.data() + first;
+    const uint8_t* sign = signs.data() + first;
+    const Form form = stored.form;
+    const int least = form.floats ? 0 : -128, most = form.floats ? most_exponent(form) : 127;
+    bool fits = true;
+    for (int64_t i = 0; i < count; ++i) fits &= from[i] >= least && from[i] <= most;
+    require(fits, form.floats ? "An exponent of a quad_huffman stream is none of its elements' type."
+                              : "An element of a quad_huffman stream leaves the range of int8.");
+    if (!form.floats) {
+      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<std::byte>(from[i] & 0xff);
+    } else if (form.f8) {
+      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<std::byte>(float_bits_of(form, from[i], sign[i]));
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        const int bits = (sign[i] & 0x80) << 8 | from[i] << 7 | (sign[i] & 0x7f);
+        to[2 * i] = static_cast<std::byte>(bits & 0xff), to[2 * i + 1] = static_cast<std::byte>(bits >> 8 & 0xff);
+      }
+    }
+  }
+
   // Kernels apply patches as they come to their columns.
   static constexpr const char* kPatchOrder =
       "The patches of a tile of a quad_huffman stream are not in the order of their columns and rows.";
@@ -193,21 +253,22 @@ struct TileDecoder {
     return of_tile[static_cast<size_t>(patch.row) * kMostTileCols + static_cast<size_t>(patch.col)];
   }
 
-  void decode_lane(const TileCodes& codes, int lane, int64_t segment, int64_t end, int64_t& position) {
+  void decode_lane(int lane, int64_t segment, int64_t end, int64_t& position) {
     const int64_t begin = position;
     const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment) + stored.raw_lane_bytes() * lane;
     SegmentColumns columns;
-    const auto check = [&] {
-      require(position <= end, "A code of a quad_huffman stream reaches into lines that are not there yet.");
+    const auto check = [&](int64_t past) {
+      require(past <= end, "A code of a quad_huffman stream reaches into lines that are not there yet.");
     };
-    decode_segment(stored, codes, lane, position, raw, columns, check);
+    decode_segment(stored, words, lane, position, raw, columns, check);
     require(!stored.rotated || position - begin <= kMostSegmentBits,
             "A segment of rotated symbols of a quad_huffman stream has more than 416 bits.");
     const size_t first = static_cast<size_t>(lane * kMostTileCols + segment * stored.segment_cols());
-    for (size_t i = 0; i < static_cast<size_t>(stored.segment_cols()); ++i) {
-      elements[first + i] = static_cast<int16_t>(stored.lowest + columns.offsets[i]);
-      if (stored.form.floats) signs[first + i] = columns.signs[i];
-    }
+    const auto count = static_cast<size_t>(stored.segment_cols());
+    const int lowest = stored.lowest;
+    int16_t* to = elements.data() + first;
+    for (size_t i = 0; i < count; ++i) to[i] = static_cast<int16_t>(lowest + columns.offsets[i]);
+    if (stored.form.floats) std::copy_n(columns.signs.data(), count, signs.data() + first);
   }
 
   static void add(int16_t& element, int delta) {
@@ -270,20 +331,11 @@ void decode(const CompressedView& view, std::span<std::byte> out) {
   require(view.sections.size() == kSections, "A quad_huffman stream has seven sections.");
   if (is_plain(view)) return decode_plain(view, out);
   const Stored stored = open_checked(view);
-  const auto bytes = static_cast<size_t>(stored.element_bytes());
   const auto decode_group = [&](int64_t group) {
+    TileDecoder tile{stored};
     for (int64_t column = 0; column < stored.column_tiles; ++column) {
-      TileDecoder tile{stored, group, column};
-      tile.decode();
-      for (int64_t row = group * kLanes; row < std::min(stored.rows, (group + 1) * kLanes); ++row)
-        for (int64_t col = 0; col < stored.cols_of(column); ++col) {
-          const ElementPlace place = stored.place_of(row, column * stored.tile_cols + col);
-          if (place.row >= stored.size.rows || place.col >= stored.size.cols) continue;
-          const size_t number = static_cast<size_t>(place.row * stored.size.cols + place.col);
-          const uint16_t element = tile.element_at(static_cast<int>(row % kLanes), col);
-          for (size_t i = 0; i < bytes; ++i)
-            out[bytes * number + i] = static_cast<std::byte>(element >> (8 * i) & 0xff);
-        }
+      tile.decode(group, column);
+      tile.store(out.data());
     }
   };
   if (stored.size.elements() >= int64_t{1} << 20) return backends::cpu::Team::for_each(stored.row_groups, decode_group);

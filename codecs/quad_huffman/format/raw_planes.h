@@ -87,6 +87,7 @@ inline void pack_eights(const uint8_t* lows, uint32_t* words) {
 }
 inline void unpack_eights(const uint32_t* words, uint32_t* quads) {
   for (int q = 0; q < 8; ++q) quads[q] = 0;
+#pragma GCC unroll 32
   for (int col = 0; col < 32; ++col)
     quads[col / 4] |= (std::rotr(words[col / 16], eights_raw_shift(col)) & 3) << (8 * (col % 4));
 }

@@ -32,6 +32,34 @@ struct TileIndex {
   int mask_units() const { return (partial_lines + 3) / 4; }
 };
 
+// Unpacks a lane's raw words of 32 columns to the bits below the high parts, a byte a column in quads[8].
+inline void unpack_group(int symbol_cols, Form form, const uint32_t* words, uint32_t* quads) {
+  const uint32_t* planes = words + sign_mantissa_bits(form);
+  if (has_exponent_eights(symbol_cols, form)) return unpack_eights(planes, quads);
+  unpack_raw(planes_of(form), has_nibble_entries(symbol_cols, form), planes, quads);
+}
+// Floats: sign and mantissa of column `col`, the sign in the byte's highest bit and the mantissa in its lowest ones.
+inline uint8_t sign_of_col(int symbol_cols, Form form, const uint32_t* words, int col) {
+  if (has_exponent_eights(symbol_cols, form)) return eights_sign(form.f8, words, col);
+  return form.f8 ? f8_sign(words, col) : static_cast<uint8_t>(words[col / 4] >> (8 * (col % 4)));
+}
+// int8: w - lowest for high part `high` and raw bits `raw`; floats: exponent - lowest.
+inline int offset_of_parts(Form form, int high, int raw) {
+  const int magnitude = (high << cell_bits(form)) | (raw & ((1 << cell_bits(form)) - 1));
+  return form.folded && (raw >> cell_bits(form) & 1) != 0 ? -magnitude - 1 : magnitude;
+}
+// The bits of a float with such a byte of sign and mantissa.
+inline uint16_t float_bits_of(Form form, int exponent, int sign) {
+  if (form.f8) return static_cast<uint16_t>(sign | (exponent & 15) << 3);  // a substitute may be 16
+  return static_cast<uint16_t>((sign & 0x80) << 8 | exponent << 7 | (sign & 0x7f));
+}
+inline int length_of_entry(int symbol_cols, Form form, uint32_t entry) {
+  if (has_packed_entries(symbol_cols, form)) return static_cast<int>(entry >> 28);
+  if (has_summed_lengths(symbol_cols, form))
+    return static_cast<int>(sum_of_lengths(symbol_cols, entry) & kSummedLengthMask);
+  return static_cast<int>((entry & 1) | (entry >> 7 & 2) | (entry >> 14 & 4) | (entry >> 21 & 8));
+}
+
 struct Stored : Header {
   int64_t rows, cols;    // the stored matrix
   datasets::Shape size;  // the matrix: the same, except for fragments and strips
@@ -69,27 +97,11 @@ struct Stored : Header {
   int raw_lane_bytes() const { return 4 * raw_unit_words(symbol_cols, form); }
   int cell_bits() const { return quad_huffman::cell_bits(form); }
 
-  // Unpacks a lane's raw words of 32 columns to the bits below the high parts, a byte a column in quads[8].
-  void unpack(const uint32_t* words, uint32_t* quads) const {
-    const uint32_t* planes = words + sign_mantissa_bits(form);
-    if (has_exponent_eights(symbol_cols, form)) return unpack_eights(planes, quads);
-    unpack_raw(planes_of(form), has_nibble_entries(symbol_cols, form), planes, quads);
-  }
-  // Floats: sign and mantissa of column `col`, the sign in the byte's highest bit and the mantissa in its lowest ones.
-  uint8_t sign_of(const uint32_t* words, int col) const {
-    if (has_exponent_eights(symbol_cols, form)) return eights_sign(form.f8, words, col);
-    return form.f8 ? f8_sign(words, col) : static_cast<uint8_t>(words[col / 4] >> (8 * (col % 4)));
-  }
-  // int8: w - lowest for high part `high` and raw bits `raw`; floats: exponent - lowest.
-  int offset_of(int high, int raw) const {
-    const int magnitude = (high << cell_bits()) | (raw & ((1 << cell_bits()) - 1));
-    return form.folded && (raw >> cell_bits() & 1) != 0 ? -magnitude - 1 : magnitude;
-  }
-  // The bits of a float with such a byte of sign and mantissa.
-  uint16_t float_bits(int exponent, int sign) const {
-    if (form.f8) return static_cast<uint16_t>(sign | (exponent & 15) << 3);  // a substitute may be 16
-    return static_cast<uint16_t>((sign & 0x80) << 8 | exponent << 7 | (sign & 0x7f));
-  }
+  // The functions below, for this form.
+  void unpack(const uint32_t* words, uint32_t* quads) const { unpack_group(symbol_cols, form, words, quads); }
+  uint8_t sign_of(const uint32_t* words, int col) const { return sign_of_col(symbol_cols, form, words, col); }
+  int offset_of(int high, int raw) const { return offset_of_parts(form, high, raw); }
+  uint16_t float_bits(int exponent, int sign) const { return float_bits_of(form, exponent, sign); }
   int element_bytes() const { return form.floats && !form.f8 ? 2 : 1; }
 
   StoredPatch float_patch(int64_t i) const {
@@ -111,13 +123,7 @@ struct Stored : Header {
   int most_code_bits() const { return table_bits + (rotated ? kRotationBits : 0); }
   // Entry i of the table.
   uint32_t entry(int64_t i) const { return load_u32(table + 4 * i); }
-  int entry_length(int64_t i) const {
-    const uint32_t entry = this->entry(i);
-    if (has_packed_entries(symbol_cols, form)) return static_cast<int>(entry >> 28);
-    if (has_summed_lengths(symbol_cols, form))
-      return static_cast<int>(sum_of_lengths(symbol_cols, entry) & kSummedLengthMask);
-    return static_cast<int>((entry & 1) | (entry >> 7 & 2) | (entry >> 14 & 4) | (entry >> 21 & 8));
-  }
+  int entry_length(int64_t i) const { return length_of_entry(symbol_cols, form, entry(i)); }
   int entry_high(int64_t i, int k) const {
     if (symbol_cols == 8) return static_cast<int>(entry(i) >> high_shift(8, form, k) & 3);
     return static_cast<int>((entry(i) >> (8 * k) & 0xff) >> entry_shift(form));

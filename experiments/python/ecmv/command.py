@@ -1,10 +1,27 @@
-"""What the command ecmv says, for programs."""
+"""The command ecmv: what it says, for programs, and the command itself where a wheel brought it."""
 
 import json
+import os
+import pathlib
 import subprocess
+import sys
 
 from . import places
 from .errors import Failed, InvalidArgument, Unavailable
+
+
+def main():
+    """Becomes the command that is in the package."""
+    program = places.INSTALLED / "bin" / "ecmv"
+    # The loader finds cuBLAS and NCCL also where pip put them. What the user named comes first.
+    folders = [os.environ.get("LD_LIBRARY_PATH", ""),
+               *map(str, sorted(pathlib.Path(__file__).resolve().parents[1].glob("nvidia/*/lib")))]
+    if len(folders) > 1:
+        os.environ["LD_LIBRARY_PATH"] = ":".join(filter(None, folders))
+    try:
+        os.execv(program, ["ecmv", *sys.argv[1:]])
+    except OSError as error:
+        sys.exit(f"ecmv: The program {program} cannot be started: {error.strerror}.")
 
 
 def advise(path, *arguments):

@@ -47,7 +47,7 @@ class ProductOptionsStruct(ctypes.Structure):
     """ecmv_product_options."""
     _fields_ = [("struct_bytes", _bytes), ("max_tokens", _int64), ("x_type", _text), ("y_type", _text),
                 ("bias", _array), ("sections", ctypes.POINTER(SpanStruct)), ("section_count", _bytes),
-                ("workspace", _handle)]
+                ("workspace", _handle), ("measure", ctypes.c_int32)]
 
 
 class TorchBindingStruct(ctypes.Structure):

@@ -40,8 +40,12 @@ def op_of(r):
     return part(r, "kernel").get("op") or ""
 
 
+def has_tokens(r):
+    return op_of(r) in ("matmul", "step", "generate", "prompt")
+
+
 def is_product(r):
-    return op_of(r) in ("matvec", "matmul", "step")
+    return op_of(r) == "matvec" or has_tokens(r)
 
 
 def batch_of(r):
@@ -180,7 +184,7 @@ MACS_A_CLOCK = {"sm_80": 1024, "sm_90": 2048}
 def compute_fraction(r, c=None):
     kernel = part(r, "kernel")
     units = number(r, "kernel", "compute_units", 0)
-    if op_of(r) not in ("matmul", "step") or kernel.get("activations") != "bf16" or units <= 0:
+    if not has_tokens(r) or kernel.get("activations") != "bf16" or units <= 0:
         return NAN
     peak = MACS_A_CLOCK.get(kernel.get("simd_target"), NAN) * units * number(r, "kernel", "highest_clock_hz")
     return over(elements_per_s(r) * batch_of(r), peak)

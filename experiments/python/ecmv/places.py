@@ -8,12 +8,17 @@ import sys
 
 from .errors import Unavailable
 
+# What a wheel brings with the package (make_wheel.py), as `make install` would install it.
+INSTALLED = pathlib.Path(__file__).resolve().parent / "installed"
+
 
 def command():
-    """The program ecmv: ECMV_COMMAND, else the one on the PATH, else the one installed with the library."""
+    """The program ecmv: ECMV_COMMAND, else the package's own, else the PATH's, else the one beside the library."""
     named = os.environ.get("ECMV_COMMAND")
     if named:
         return named
+    if (INSTALLED / "bin" / "ecmv").is_file():
+        return str(INSTALLED / "bin" / "ecmv")
     found = shutil.which("ecmv")
     if found:
         return found
@@ -27,7 +32,8 @@ def command():
 
 
 def library():
-    """libecmv.so: ECMV_LIBRARY, else beside the command on the PATH, in this Python's prefix, or by the loader."""
+    """libecmv.so: ECMV_LIBRARY, else the package's own, beside the PATH's command, in this Python's prefix, or by the
+    loader."""
     named = os.environ.get("ECMV_LIBRARY")
     if named:
         return named
@@ -41,10 +47,11 @@ def library():
 
 
 def _libraries():
-    prefixes = [pathlib.Path(sys.prefix)]
+    prefixes = [INSTALLED]
     program = shutil.which("ecmv")
     if program:
-        prefixes.insert(0, pathlib.Path(program).resolve().parent.parent)
+        prefixes.append(pathlib.Path(program).resolve().parent.parent)
+    prefixes.append(pathlib.Path(sys.prefix))
     for prefix in prefixes:
         for pattern in ("lib*/libecmv.so.0", "lib/*/libecmv.so.0"):
             yield from sorted(prefix.glob(pattern))

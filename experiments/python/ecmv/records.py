@@ -4,12 +4,16 @@ import json
 import math
 import warnings
 
-import pandas
-
 from .contexts import DEFAULT_BASELINE, Contexts
-from .errors import Failed
+from .errors import Failed, Unavailable
 from .intervals import ratio_interval
-from .metrics import METRICS, number, op_of, part
+from .metrics import METRICS, has_tokens, number, op_of, part
+
+try:
+    import pandas
+except ImportError:
+    raise Unavailable("Records become data frames of pandas, which is not installed: pip install 'ecmv[records]'."
+                      ) from None
 
 _SCHEMA = 1
 
@@ -116,8 +120,8 @@ def _row(record, context):
         "type": data.get("type"), "sigma": number(record, "data", "sigma"), "rows": data.get("rows"),
         "cols": data.get("cols"), "layers": data.get("layers"), "seed": data.get("seed"), "codec": codec.get("id"),
         "codec_library": part(codec, "library").get("path", ""), "op": op_of(record),
-        "batch": number(record, "kernel", "batch", 1) if op_of(record) in ("matmul", "step") else math.nan,
-        "activations": kernel.get("activations", "f32") if op_of(record) in ("matmul", "step") else "",
+        "batch": number(record, "kernel", "batch", 1) if has_tokens(record) else math.nan,
+        "activations": kernel.get("activations", "f32") if has_tokens(record) else "",
         "backend": kernel.get("backend"), "device": kernel.get("device"),
         "threads": _positive(number(record, "kernel", "threads", 0)), "variant": kernel.get("variant"),
         "policy": kernel.get("policy", kernel.get("tuning")), "simd_target": kernel.get("simd_target"),

@@ -19,6 +19,7 @@ from ..errors import InvalidArgument, Refused, Unavailable
 from . import coded as coded_tensors
 
 MOST_TOKENS = 1 << 31  # more than 64 are multiplied in parts
+measure = False  # whether products time the kernels that take their matrix, and take the fastest
 
 _lock = threading.RLock()
 _shared = weakref.WeakValueDictionary()  # products by the places of coded bytes and bias
@@ -68,7 +69,8 @@ class Product:
             *((coded.data_ptr() + section["offset"], section["bytes"]) for section in described["sections"]))
         options = library.filled(library.ProductOptionsStruct, max_tokens=MOST_TOKENS, x_type=numbers.encode(),
                                  y_type=numbers.encode(), bias=self.place[1], sections=spans if fits else None,
-                                 section_count=len(spans) if fits else 0, workspace=workspace)
+                                 section_count=len(spans) if fits else 0, workspace=workspace,
+                                 measure=measure)
         self.handle = library.make("ecmv_bind_product", opened, matrix.handle, ctypes.byref(options))
         # Nothing is freed when the process ends: the device may be gone by then.
         weakref.finalize(self, _free, self.place, self.handle.value).atexit = False

@@ -1,0 +1,259 @@
+"""python -m ecmv.torch.bench MODEL: tokens a second and memory of a model with coded and with uncompressed weights."""
+
+import argparse
+import gc
+import random
+import sys
+
+import torch
+import transformers
+
+from ...errors import Error
+from .. import products
+from . import checks, lines, machine, stores, summary
+from .models import SHAPES, Source, linears_of
+from .sessions import Session
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(
+        prog="python -m ecmv.torch.bench", description=__doc__,
+        epilog="Every way to run the model is measured in one run, in turns; results are checked before they count.")
+    parser.add_argument("model", metavar="MODEL", help="the folder of a checkpoint of transformers, a config.json, or "
+                        "a shape with random weights: " + ", ".join(SHAPES))
+    parser.add_argument("--batch", type=_counts, default=[1], metavar="N,...", help="sequences at once (1)")
+    parser.add_argument("--prompt", type=_counts, default=[512], metavar="N,...", help="tokens of a prompt (512)")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--stores", default=",".join(stores.STORES), help="how weights are held (%(default)s)")
+    parser.add_argument("--modes", help="how the program runs: eager, graph (a CUDA graph of it), compiled; without it "
+                        "eager,compiled")
+    parser.add_argument("--codec", help="of the coded weights; without it the fastest for the device")
+    parser.add_argument("--settings", help="of the codec: name=value,name=value")
+    parser.add_argument("--measure", action="store_true", help="time all kernels that take a matrix, for the fastest")
+    parser.add_argument("--layers", type=int, metavar="N", help="only the first N blocks of the model")
+    parser.add_argument("--samples", type=int, default=11, help="of each case (11)")
+    parser.add_argument("--steps", type=int, help="tokens of a sample (16; on a CPU 2)")
+    parser.add_argument("--memory", type=_sizes, default=[], metavar="GIB,...", help="tell the largest batch within it")
+    parser.add_argument("--context", type=int, default=4096, help="tokens of a sequence for --memory (4096)")
+    parser.add_argument("--dfloat11", metavar="FOLDER", help="the model as DFloat11 has coded it")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("-o", "--output", metavar="FILE", help="add the records to this file, for `ecmv report`")
+    options = parser.parse_args(arguments)
+    options.device = torch.device(options.device)
+    if options.device.type == "cuda" and options.device.index is None:
+        options.device = torch.device("cuda", 0)
+    options.steps = options.steps or (16 if options.device.type == "cuda" else 2)
+    options.stores = options.stores.split(",")
+    options.modes = options.modes.split(",") if options.modes else ["eager", "compiled"]
+    for names, known in ((options.stores, stores.STORES), (options.modes, ("eager", "graph", "compiled"))):
+        if unknown := [name for name in names if name not in known]:
+            parser.error(f"There is no '{unknown[0]}'; there are {', '.join(known)}.")
+    if min(options.samples, options.steps) < 1:
+        parser.error("There is at least one sample of one step.")
+    return options
+
+
+def _counts(text):
+    numbers = [int(number) for number in text.split(",")]
+    if min(numbers) < 1:
+        raise argparse.ArgumentTypeError("a count is 1 or more")
+    return numbers
+
+
+def _sizes(text):
+    return [float(number) for number in text.split(",")]
+
+
+class Bench:
+    def __init__(self, options, arguments):
+        self.options, self.device = options, options.device
+        self.source = Source(options.model, options.layers, options.seed)
+        self.lines = lines.Lines(lines.save_path(options.output), self.device, arguments, options.seed)
+        self.random = random.Random(options.seed)
+        self.stores, self.missing, self.capacities = [], [], {}
+        self.failed = False
+
+    def run(self):
+        for name in self.options.stores:
+            store, status, reason = stores.make(name, self.source, self.device, self.options)
+            if store is None:
+                self.missing.append((name, status, reason))
+                print(f"{name}: {status}: {reason}", flush=True)
+                self._free()
+            else:
+                self.stores.append(store)
+                print(f"{store.name}: {store.bytes / 1e9:.3f} GB of weights, made in {store.build_s:.1f} s", flush=True)
+        plain = next((store for store in self.stores if store.name == "uncompressed"), None)
+        self.reference = None if plain is None else plain.model
+        self.elements, self.plain = self._elements(), plain
+        for prompt in self.options.prompt:
+            for batch in self.options.batch:
+                self.measure(batch, prompt)
+        for gibibytes in self.options.memory:
+            for capacity in self.capacities.values():
+                print(capacity.sentence(gibibytes, self.options.context))
+        return 1 if self.failed or not self.stores else 0
+
+    def _elements(self):
+        """Weights of the model, by its uncompressed form; without one, by its shapes."""
+        if self.reference is not None:
+            return sum(parameter.numel() for parameter in self.reference.parameters())
+        with torch.device("meta"):
+            model = transformers.AutoModelForCausalLM.from_config(self.source.config, dtype=torch.bfloat16)
+        return sum(parameter.numel() for parameter in model.parameters())
+
+    def _free(self):
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    # --- one batch -----------------------------------------------------------------------------------------------
+
+    def measure(self, batch, prompt):
+        data = lines.data_of(self.source, self.reference, batch, prompt)
+        generator = torch.Generator().manual_seed(self.options.seed)
+        vocabulary = self.source.config.get_text_config().vocab_size
+        ids = torch.randint(vocabulary, (batch, prompt), generator=generator).to(self.device)
+        records = {"generate": [], "prompt": []}
+
+        def leave_out(name, mode, status, reason):
+            record = lines.missing(data, "generate", mode, name, self.device, status, reason)
+            self.lines.write(record)
+            return record
+
+        for name, status, reason in self.missing:
+            for mode in self.options.modes:
+                leave_out(name, mode, status, reason)
+        sessions = []
+        for store in self.stores:
+            for mode in self.options.modes:
+                session, status, reason = self._start(store, mode, ids)
+                if session is None:
+                    self.failed |= store.name in ("uncompressed", "coded") and status == "error"
+                    records["generate"].append(leave_out(store.name, mode, status, reason))
+                else:
+                    sessions.append(session)
+        check = self._checks(sessions, batch, ids) if sessions else {}
+        for op in ("generate", "prompt"):
+            runners = sessions if op == "generate" else self._one_a_store(sessions)
+            records[op] += self._in_turns(op, runners, data, check)
+            print(f"\n{op}: {self.source.name}, {batch} sequence{'s' * (batch > 1)}, prompt of {prompt} tokens")
+            print(summary.table(records[op]), flush=True)
+        self.failed |= any(record["status"] == "incorrect" for found in records.values() for record in found)
+        for session in sessions:
+            key = session.store.name, session.mode
+            capacity = self.capacities.setdefault(key, summary.Capacity(", ".join(key), session.store.bytes))
+            capacity.add(batch, session.samples["generate"], session.cache_bytes / batch / self._room(prompt),
+                         session.other_bytes)
+        sessions.clear()
+        torch.compiler.reset()
+        self._free()
+
+    @staticmethod
+    def _one_a_store(sessions):
+        """Prompts are read in the same way in every mode."""
+        return list({session.store.name: session for session in reversed(sessions)}.values())[::-1]
+
+    def _room(self, prompt):
+        return prompt + self.options.steps + 8
+
+    def _start(self, store, mode, ids):
+        if mode == "graph" and self.device.type != "cuda":
+            return None, "refused", "There are no CUDA graphs on a CPU."
+        session = Session(store, mode, ids, self._room(0))
+        try:
+            self._free()
+            before = self._allocated()
+            session.start()
+            session.other_bytes = max(0, self._most_allocated() - before - session.cache_bytes) + self._workspace(store)
+            session.samples = {}
+            return session, "ok", ""
+        except torch.OutOfMemoryError as error:
+            return None, "out_of_memory", "It does not fit into the device: " + str(error).split("\n", maxsplit=1)[0]
+        except Exception as error:  # of compilers, captures and other programs' kernels
+            print(f"{store.name}, {mode}: {error}", file=sys.stderr)
+            return None, "error", f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"
+
+    def _allocated(self):
+        if self.device.type != "cuda":
+            return 0
+        torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.memory_allocated()
+
+    def _most_allocated(self):
+        return torch.cuda.max_memory_allocated() if self.device.type == "cuda" else 0
+
+    def _workspace(self, store):
+        return stores.workspace_bytes(self.device) if store.name == "coded" and self.device.type == "cuda" else 0
+
+    # --- checks --------------------------------------------------------------------------------------------------
+
+    def _checks(self, sessions, batch, ids):
+        """(store, mode) -> the object `check` of its records."""
+        found, reference, token, allowed = {}, None, None, 0.0
+        if self.plain is not None:
+            session = Session(self.plain, "eager", ids, self._room(0))
+            with checks.products_in_float32(self.plain.model):
+                reference, token = session.logits_of(), session.first_token.clone()
+            plain = [one for one in sessions if one.store is self.plain] or [session]
+            allowed = checks.allowed_distance(max(checks.farthest(one.logits_of(token), reference) for one in plain))
+        for session in sessions:
+            products = checks.check_products(session.store, self.reference, batch)
+            words = []
+            if products is not None:
+                words.append(f"products take {products:.2f} of their bound" if products <= 1 else
+                             f"products exceed their bound {products:.3g} times")
+            if reference is not None:
+                far = checks.farthest(session.logits_of(token), reference)
+                verdict = "within" if far <= allowed else "exceed"
+                words.append(f"logits {verdict} {allowed:.2g} of their norm from products in float32: {far:.2g}")
+            decode = {"uncompressed": "exact", "coded": "exact"}.get(session.store.name, "not checked")
+            found[session.store.name, session.mode] = {"decode": decode, "outputs": "; ".join(words) or "not checked",
+                                                       "guards": "none"}
+        return found
+
+    # --- samples -------------------------------------------------------------------------------------------------
+
+    def _in_turns(self, op, sessions, data, check):
+        """Samples of all sessions, in an order that changes."""
+        for session in sessions:
+            session.samples[op], session.disturbed = [], []
+        whole = machine.Watch(self.device).start()
+        for number in range(self.options.samples):
+            for session in self.random.sample(sessions, len(sessions)):
+                watch = machine.Watch(self.device).start()
+                session.samples[op].append(session.step_seconds(self.options.steps) if op == "generate"
+                                           else session.prompt_seconds())
+                if watch.was_disturbed():
+                    session.disturbed.append(number)
+        host, records = whole.host(), []
+        for session in sessions:
+            record = lines.measured(
+                data, op, session, self.elements, session.samples[op], session.disturbed,
+                self.options.steps if op == "generate" else 1, host, check[session.store.name, session.mode],
+                self._memory(session), self.device)
+            records.append(record)
+            self.lines.write(record)
+        return records
+
+    def _memory(self, session):
+        if self.device.type != "cuda":
+            return None
+        free, total = torch.cuda.mem_get_info(self.device)
+        weights = session.store.bytes
+        return {"weight_bytes": weights, "device_bytes": total, "free_bytes": free,
+                "peak_bytes": weights + session.cache_bytes + session.other_bytes}
+
+
+def main(arguments):
+    options = parse(arguments)
+    products.measure = options.measure
+    try:
+        return Bench(options, arguments).run()
+    except Error as error:
+        print(f"ecmv.torch.bench: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

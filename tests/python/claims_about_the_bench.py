@@ -1,0 +1,134 @@
+"""Claims about `python -m ecmv.torch.bench`, on the CPU."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import re
+import tempfile
+import types
+import unittest
+import unittest.mock
+
+import torch
+
+import ecmv
+from claims_about_records import results_csv
+from ecmv.torch.bench import checks, stores
+from ecmv.torch.bench.__main__ import main
+from ecmv.torch.bench.models import SHAPES, Source
+from ecmv.torch.bench.summary import Capacity
+from ecmv.torch.bench.weights import llm_like
+
+SOURCE = pathlib.Path(os.environ["ECMV_TEST_SOURCE"])
+CONFIG = {"model_type": "llama", "hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 2,
+          "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "vocab_size": 640,
+          "tie_word_embeddings": False, "max_position_embeddings": 512}
+
+
+class Bench(unittest.TestCase):
+    def run_bench(self, *arguments):
+        """(exit status, what was printed)"""
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            try:
+                status = main(list(map(str, arguments)))
+            except SystemExit as end:
+                status = end.code
+        return status, printed.getvalue()
+
+    def test_a_model_is_measured_uncompressed_and_coded_and_the_command_reads_the_records(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config, records = pathlib.Path(folder, "tiny.json"), pathlib.Path(folder, "out", "records.jsonl")
+            config.write_text(json.dumps(CONFIG))
+            status, printed = self.run_bench(
+                config, "--device", "cpu", "--modes", "eager", "--batch", "1,3", "--prompt", 8, "--samples", 6,
+                "--steps", 2, "--memory", "0.5", "--context", 64, "-o", records)
+            self.assertEqual(status, 0, printed)
+            cases = ecmv.read_records(records)
+            table = results_csv(records)
+        self.assertIn("coded, eager: 0.5 GiB hold", printed)
+        self.assertIn("of the speed of uncompressed, eager", printed)
+        ok = cases[cases.status == "ok"]
+        self.assertEqual(len(ok), 2 * 2 * 2, printed)  # batches, ops, ways to hold the weights
+        self.assertEqual(set(ok.op), {"generate", "prompt"})
+        rivals = cases[cases.status == "unavailable"]
+        self.assertTrue(all(reason.endswith((".", "by --dfloat11.")) for reason in rivals.reason))
+        for row in ok.to_dict("records"):
+            self.assertAlmostEqual(row["tokens_per_s"] * row["median_s"], row["batch"], delta=1e-6 * row["batch"])
+            self.assertEqual(row["batch"], row["data.sequences"] * (8 if row["op"] == "prompt" else 1))
+            self.assertEqual(row["samples"], 6)
+        plain, coded = ok[ok.codec == "raw_bf16"], ok[ok.codec != "raw_bf16"]
+        self.assertLess(coded.stored_bytes.max(), 0.9 * plain.stored_bytes.min())
+        self.assertEqual(set(plain.bits_per_element), {16.0})
+        self.assertTrue((coded.speedup_vs_raw > 0).all())
+        of_command = {row["case"]: row for row in table.to_dict("records")}
+        for row in ok.to_dict("records"):
+            self.assertAlmostEqual(float(of_command[row["case"]]["tokens_per_s"]), row["tokens_per_s"],
+                                   delta=1e-6 * row["tokens_per_s"])
+
+    def test_a_wrong_product_is_incorrect_and_ends_the_run_with_a_status(self):
+        weight = torch.randn(64, 96).bfloat16()
+        module = torch.nn.Linear(96, 64, bias=False, dtype=torch.bfloat16)
+        module.weight = torch.nn.Parameter(weight.clone(), requires_grad=False)
+        self.assertLessEqual(checks.share_of_bound(module, weight, 3, 1), 1)
+        module.weight[5, 7] += 0.25
+        self.assertGreater(checks.share_of_bound(module, weight, 3, 1), 1)
+
+    def test_modules_of_every_shape_are_checked_joined_ones_among_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder, "tiny.json")
+            config.write_text(json.dumps(CONFIG))
+            source = Source(str(config))
+        options = types.SimpleNamespace(codec=None, settings=None)
+        plain, coded = (make(source, torch.device("cpu"), options) for make in (stores.uncompressed, stores.coded))
+        checked = []
+        with unittest.mock.patch.object(checks, "share_of_bound", lambda module, weight, *_: checked.append(
+                (type(module).__name__, tuple(weight.shape), bool((module.decode() == weight).all()))) or 0.5):
+            self.assertEqual(checks.check_products(coded, plain.model, 2), 0.5)
+            self.assertEqual(sorted(checked), [("EcmvLinear", shape, True) for shape in
+                                               ((128, 128), (128, 384), (256, 128), (640, 128), (768, 128))])
+            self.assertEqual(checks.check_products(coded, None, 2), 0.5)
+        self.assertEqual(len(checked), 10)
+
+    def test_a_model_that_is_not_there_is_a_sentence(self):
+        for name in ("nowhere", os.devnull):
+            status, printed = self.run_bench(name, "--device", "cpu")
+            self.assertEqual(status, 2)
+            self.assertIn(f"There is no model '{name}'", printed)
+        status, printed = self.run_bench("llama_3_8b", "--device", "cpu", "--layers", 33)
+        self.assertEqual(status, 2)
+        self.assertIn("The model has 1 to 32 layers, not 33.", printed)
+        status, printed = self.run_bench("llama_3_8b", "--device", "cpu", "--stores", "zip")
+        self.assertEqual(status, 2)
+        self.assertIn("There is no 'zip'; there are uncompressed, coded", printed)
+
+    def test_shapes_are_those_of_the_data_source(self):
+        text = (SOURCE / "datasets/layers/model_shape.cpp").read_text()
+        found = {name: tuple(map(int, numbers.split(", ")))
+                 for name, numbers in re.findall(r'{"(\w+)", {([\d, ]+)}}', text)}
+        self.assertEqual(SHAPES, found)
+
+    def test_weights_have_the_statistics_of_the_source_llm_like(self):
+        for layer in range(4):
+            weights = llm_like(512, 2048, layer, 1, torch.device("cpu"))
+            self.assertTrue(torch.equal(weights, llm_like(512, 2048, layer, 1, torch.device("cpu"))))
+            exponents = weights.view(torch.int16) >> 7 & 255
+            _, counts = exponents.unique(return_counts=True)
+            self.assertLessEqual(len(counts), 31)
+            share = counts / counts.sum()
+            self.assertAlmostEqual(-(share * share.log2()).sum().item(), 2.577, delta=0.04)
+            self.assertTrue(0.0095 < weights.float().std() < 0.042)
+
+    def test_the_largest_batch_is_what_memory_beside_the_weights_holds(self):
+        found = Capacity("coded, eager", 2 ** 30)
+        found.add(1, [0.010, 0.011, 0.012], 2 ** 20, 2 ** 20)
+        found.add(4, [0.020, 0.021, 0.019], 2 ** 20, 2 ** 20)
+        # 3 GiB less weights and 1 MiB hold 2047 MiB: 20 sequences of 100 MiB.
+        self.assertTrue(found.sentence(3, 100).startswith("coded, eager: 3 GiB hold 20 sequences of 100 tokens"))
+        # On the line through 11 ms for 1 and 20 ms for 4.
+        self.assertIn("; 294 tokens/s (computed from batches of 1 and 4", found.sentence(3, 100))
+        self.assertIn("hold no sequence", found.sentence(1, 100))
+        self.assertIn("hold 4 sequences", found.sentence(1.5, 100 * 1.24))
+        self.assertIn("200 tokens/s (measured)", found.sentence(1.5, 124))
