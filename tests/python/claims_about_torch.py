@@ -489,6 +489,10 @@ class Files(Case):
         other["a"] = linear_module(128, 512, True)
         with self.assertRaisesRegex(ecmv.InvalidArgument, "512 rows and 256 columns"):
             ecmv.torch.load(other, self.path)
+        computed = self.make("meta")
+        computed.register_buffer("computed", torch.zeros(3, device="meta"), persistent=False)
+        with self.assertRaisesRegex(ecmv.InvalidArgument, "computed is on the device 'meta'"):
+            ecmv.torch.load(computed, self.path)
         self.assertFalse(self.path.with_name(self.path.name + ".part").exists())
 
     def test_a_new_file_takes_the_place_of_the_old_one_or_leaves_it(self):

@@ -98,6 +98,11 @@ def load(model, path, *, device=None, trusted=False):
     read. What the file lacks, or has in addition, is an error. `trusted`: the file is from somebody whom the program
     trusts like its own code, so damage is looked for by a hash alone, in much less time.
     """
+    saved = set(model.state_dict())
+    for name, tensor in model.named_buffers():
+        if tensor.is_meta and name not in saved:
+            raise InvalidArgument(f"The model's {name} is on the device 'meta', and no state_dict has it: make the "
+                                  "model on another device.")
     with open(path, "rb") as file:
         header, begin = _read_header(file, path)
         metadata = header.pop("__metadata__", {})
