@@ -200,6 +200,13 @@ class Conversion(Case):
             converted(module, codec="rnas")
         self.assertSame(module(x), y)
 
+    def test_the_default_device_of_tensors_does_not_matter(self):
+        module, x = mlp(), tokens(3, 512)
+        y = module(x)
+        with torch.device("meta"):
+            converted(module)
+        torch.testing.assert_close(module(x), y, rtol=2e-2, atol=1e-3)
+
     def test_settings_are_a_dict_or_a_text(self):
         if "huffman_exponents" not in ecmv.codecs() or ON_GPU:
             self.skipTest("it has no such codec, or none for GPUs")

@@ -137,7 +137,7 @@ def _read_tensor(file, begin, name, entry):
     try:
         first, last = entry["data_offsets"]
         file.seek(begin + first)
-        made = torch.empty(last - first, dtype=torch.uint8)
+        made = torch.empty(last - first, dtype=torch.uint8, device="cpu")
         if made.numel() and file.readinto((ctypes.c_char * made.nbytes).from_address(made.data_ptr())) != made.nbytes:
             raise ValueError
         return made.view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])

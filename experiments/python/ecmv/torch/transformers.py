@@ -15,7 +15,7 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 from ..errors import InvalidArgument, Refused
 from . import coded as coded_tensors
 from . import join, products
-from .coded import settings_text
+from .coded import on_host, settings_text
 from .convert import Converted, Report, progress_bar
 from .experts import EcmvExperts
 from .linear import EcmvLinear
@@ -132,7 +132,7 @@ class EcmvHfQuantizer(HfQuantizer):
             self._pool = concurrent.futures.ThreadPoolExecutor(products.workers())
             self._free = threading.Semaphore(products.workers())
         target, device = self._targets[name], weight.device
-        target.weights[name.rpartition(".")[2] if target.kind is None else name] = weight.to("cpu")
+        target.weights[name.rpartition(".")[2] if target.kind is None else name] = on_host(weight)
         if target.kind is not None:
             if len(target.weights) == len(join.KINDS[target.kind]):
                 parts = [target.weights.pop(f"{target.name.rpartition('.')[0]}.{part}.weight")
