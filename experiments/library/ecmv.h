@@ -310,7 +310,7 @@ ECMV_API void ecmv_free_product(ecmv_product* product);
 
 /* For the package ecmv.torch: PyTorch's operator ecmv::linear(Tensor x, Tensor coded, Tensor? bias, int rows) -> Tensor
  * without the time of Python. Its schema must be defined. Registers its kernels with the libtorch of this process:
- * files with the functions aoti_torch_* for CPUs, and for GPUs (NULL: none). `bind` is called when the operator is given
+ * files with the functions aoti_torch_* for CPUs, and for GPUs (NULL: none). `bind` is called when the operator gets
  * coded bytes that are bound to no product with that bias; it binds them, or leaves a sentence in `sentence`. */
 typedef void (*ecmv_torch_binder)(const void* coded, const void* bias, char* sentence, size_t sentence_bytes);
 ECMV_API ecmv_status ecmv_torch_register(const char* libtorch_cpu, const char* libtorch_gpu, ecmv_torch_binder bind);

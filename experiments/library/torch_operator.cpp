@@ -19,7 +19,7 @@ namespace {
 
 // --- libtorch --------------------------------------------------------------------------------------------
 
-using Tensor = void*;          // AtenTensorHandle
+using Tensor = void*;           // AtenTensorHandle
 using StableIValue = uint64_t;  // a tensor, an integer, or a pointer to another one, which may be null
 using BoxedKernel = void (*)(StableIValue*, uint64_t, uint64_t);
 
@@ -47,7 +47,7 @@ struct Libtorch {
 Libtorch torch;
 
 std::string Libtorch::open(const char* cpu, const char* gpu) {
-  static ecmv::backends::InstalledLibrary host("PyTorch"), device("PyTorch for GPUs");
+  ecmv::backends::InstalledLibrary host("PyTorch"), device("PyTorch");  // stay open, as PyTorch does
   if (!host.open_file(cpu)) return "The library " + std::string(cpu) + " cannot be opened.";
   const auto take = [](auto& from, auto& function, const char* name) {
     from.take(function, std::string("aoti_torch_") + name);

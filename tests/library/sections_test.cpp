@@ -294,3 +294,23 @@ TEST_CASE("truncated, foreign and changed files end in a status and a sentence")
   CHECK(ecmv_file_name(nullptr, 0) == nullptr);
   ecmv_close_file(nullptr);
 }
+
+TEST_CASE("what a file says of a matrix can be had for a file of one's own") {
+  const Matrix matrix = encode("raw_int8", "i8", weights().data());
+  std::string text(8192 + 2, 'x');
+  REQUIRE(error_of(ecmv_describe_in_file(matrix.get(), "a\"b", text.data(), text.size())) == "");
+  text.resize(std::strlen(text.c_str()));
+  CHECK_THAT(text, Catch::Matchers::ContainsSubstring("\"codec\":\"raw_int8\""));
+  CHECK_THAT(text, Catch::Matchers::ContainsSubstring("\"name\":\"a\\\"b\""));
+  const File file;
+  const char* const name = "a\"b";
+  const ecmv_compressed_matrix* const saved = matrix.get();
+  REQUIRE(error_of(ecmv_save(file.path.c_str(), &name, &saved, 1)) == "");
+  std::string quoted;  // the metadata are a text within JSON
+  for (const char c : text) quoted += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  CHECK_THAT(read(file.path), Catch::Matchers::ContainsSubstring("[" + quoted + "]"));
+  char small[16];
+  expect(ecmv_describe_in_file(matrix.get(), "a", small, sizeof(small)), ECMV_INVALID_ARGUMENT, "bytes.");
+  expect(ecmv_describe_in_file(matrix.get(), "\xff", text.data(), text.size()), ECMV_INVALID_ARGUMENT, "not UTF-8");
+  expect(ecmv_describe_in_file(matrix.get(), "a", nullptr, 9999), ECMV_INVALID_ARGUMENT, "'text' is NULL");
+}

@@ -88,23 +88,23 @@ class Products(Case):
                     self.assertNear(coded(x), x, module.weight, module.bias)
 
     def test_tokens_may_be_views_of_other_tensors_and_may_be_none(self):
-        module = linear_module(256, 128)
+        module = linear_module(512, 256)
         coded = ecmv.torch.EcmvLinear.from_linear(module)
-        wide = tokens(4, 5, 512)
-        for name, x in (("last tokens", wide[:, -1:, :256]), ("every second token", wide[0, ::2, :256]),
-                        ("columns", wide[0, :, ::2]), ("transposed", tokens(256, 7).T),
-                        ("permuted", tokens(5, 4, 256).transpose(0, 1)), ("expanded", tokens(1, 256).expand(6, 256))):
+        wide = tokens(4, 5, 1024)
+        for name, x in (("last tokens", wide[:, -1:, :512]), ("every second token", wide[0, ::2, :512]),
+                        ("columns", wide[0, :, ::2]), ("transposed", tokens(512, 7).T),
+                        ("permuted", tokens(5, 4, 512).transpose(0, 1)), ("expanded", tokens(1, 512).expand(6, 512))):
             with self.subTest(name):
                 self.assertSame(coded(x), coded(x.contiguous()))
-        self.assertEqual(coded(wide[:0, 0, :256]).shape, (0, 128))
+        self.assertEqual(coded(wide[:0, 0, :512]).shape, (0, 256))
 
     def test_float32_weights_are_coded_if_a_codec_for_them_is_named(self):
         if ON_GPU or "zstd" not in ecmv.codecs():
             self.skipTest("no codec here multiplies float32 weights")
-        module = linear_module(256, 128, True).float()
+        module = linear_module(512, 256, True).float()
         with torch.no_grad():
             module.weight.mul_(0.3).round_(decimals=2)  # so that coding pays
-        coded, x = ecmv.torch.EcmvLinear.from_linear(module, "zstd"), torch.randn(3, 256)
+        coded, x = ecmv.torch.EcmvLinear.from_linear(module, "zstd"), torch.randn(3, 512)
         torch.testing.assert_close(coded(x), module(x), rtol=1e-5, atol=1e-5)
         self.assertEqual(coded(x).dtype, torch.float32)
 
@@ -132,13 +132,13 @@ class Products(Case):
                     self.assertSame(y, right)
 
     def test_what_does_not_fit_is_an_error_with_a_sentence(self):
-        module = ecmv.torch.EcmvLinear.from_linear(linear_module(256, 128))
+        module = ecmv.torch.EcmvLinear.from_linear(linear_module(512, 256))
         loose = module.coded.clone()
         for sentence, what in (
-                ("x is to have the dtype bfloat16", lambda: module(tokens(1, 256).float())),
-                ("128 rows and 256 columns, which do not fit", lambda: module(tokens(1, 255))),
-                ("is bound to no product", lambda: linear(tokens(1, 256), loose, None, 128)),
-                ("128 rows and 256 columns", lambda: linear(tokens(1, 256), module.coded, None, 129))):
+                ("x is to have the dtype bfloat16", lambda: module(tokens(1, 512).float())),
+                ("256 rows and 512 columns, which do not fit", lambda: module(tokens(1, 511))),
+                ("is bound to no product", lambda: linear(tokens(1, 512), loose, None, 256)),
+                ("256 rows and 512 columns", lambda: linear(tokens(1, 512), module.coded, None, 257))):
             with self.subTest(sentence), self.assertRaisesRegex(RuntimeError, sentence):
                 what()
 
@@ -152,7 +152,7 @@ class Conversion(Case):
         self.assertEqual(report.skipped, [])
         self.assertEqual([one.bytes for one in report.converted], [2 * 256 * 512] * 2)
         coded = sum(one.coded_bytes for one in report.converted)
-        self.assertLess(coded, 0.75 * 2 * 2 * 256 * 512)
+        self.assertLess(coded, 0.8 * 2 * 2 * 256 * 512)
         self.assertEqual(sum(b.nbytes for b in module.buffers()), coded)
         self.assertRegex(str(report), r"2 matrices are coded: .* MB instead of .* MB")
         x = tokens(4, 512)
@@ -161,13 +161,13 @@ class Conversion(Case):
     def test_what_stays_as_it_is_is_listed_with_the_reason(self):
         class Subclass(torch.nn.Linear):
             pass
-        tied = torch.nn.Embedding(128, 256, dtype=torch.bfloat16, device=DEVICE)
+        tied = torch.nn.Embedding(256, 512, dtype=torch.bfloat16, device=DEVICE)
         model = torch.nn.ModuleDict({
-            "two_bytes": linear_module(256, 128).half(), "single": linear_module(256, 128).float(),
-            "subclass": Subclass(256, 128, device=DEVICE, dtype=torch.bfloat16), "hooked": linear_module(256, 128),
-            "embedding": tied, "head": linear_module(256, 128), "left_out": linear_module(256, 128),
-            "tiny": linear_module(4, 2), "nested": torch.nn.ModuleDict({"left_out": linear_module(256, 128)}),
-            "meta": torch.nn.Linear(256, 128, device="meta", dtype=torch.bfloat16), "coded": linear_module(256, 128)})
+            "two_bytes": linear_module(512, 256).half(), "single": linear_module(512, 256).float(),
+            "subclass": Subclass(512, 256, device=DEVICE, dtype=torch.bfloat16), "hooked": linear_module(512, 256),
+            "embedding": tied, "head": linear_module(512, 256), "left_out": linear_module(512, 256),
+            "tiny": linear_module(8, 4), "nested": torch.nn.ModuleDict({"left_out": linear_module(512, 256)}),
+            "meta": torch.nn.Linear(512, 256, device="meta", dtype=torch.bfloat16), "coded": linear_module(512, 256)})
         model["hooked"].register_forward_hook(lambda *_: None)
         model["head"].weight = tied.weight
         report = ecmv.torch.convert_all_linear(model, skip=["left_out"], progress=False)
@@ -175,17 +175,17 @@ class Conversion(Case):
         reasons = {one.name: one.reason for one in report.skipped}
         for name, reason in (("two_bytes", "are float16"), ("single", "are float32"), ("subclass", "class is Subclass"),
                              ("hooked", "hooks"), ("head", r"also that of embedding \(Embedding\)"),
-                             ("left_out", "to be skipped"), ("nested.left_out", "to be skipped"), ("tiny", "as many bytes"),
-                             ("meta", "device 'meta'")):
+                             ("left_out", "to be skipped"), ("nested.left_out", "to be skipped"),
+                             ("tiny", "as many bytes"), ("meta", "device 'meta'")):
             self.assertRegex(reasons.pop(name), reason)
             self.assertIs(type(model.get_submodule(name)), Subclass if name == "subclass" else torch.nn.Linear)
         self.assertEqual(reasons, {})
 
     def test_weights_that_modules_share_are_coded_once(self):
-        model = torch.nn.ModuleDict({"a": linear_module(256, 128), "b": linear_module(256, 128, True)})
+        model = torch.nn.ModuleDict({"a": linear_module(512, 256), "b": linear_module(512, 256, True)})
         model["b"].weight = model["a"].weight
         model["c"] = model["a"]
-        plain, x = copy.deepcopy(model), tokens(3, 256)
+        plain, x = copy.deepcopy(model), tokens(3, 512)
         report = ecmv.torch.convert_all_linear(model, progress=False)
         self.assertEqual([one.name for one in report.converted], ["a = b"])
         self.assertIs(model["c"], model["a"])
@@ -287,13 +287,13 @@ class Copies(Case):
             copy.deepcopy(module).float()(x.float())
 
     def test_a_bias_that_is_replaced_counts_at_the_next_call(self):
-        module, x = ecmv.torch.EcmvLinear.from_linear(linear_module(256, 128, True)), tokens(1, 256)
+        module, x = ecmv.torch.EcmvLinear.from_linear(linear_module(512, 256, True)), tokens(1, 512)
         before = module(x)
         module.bias.data = module.bias.data + 100
         self.assertTrue(bool((module(x) > before + 90).all()))
 
     def test_coded_bytes_that_are_not_aligned_are_used_all_the_same(self):
-        module, x = ecmv.torch.EcmvLinear.from_linear(linear_module(256, 128)), tokens(1, 256)
+        module, x = ecmv.torch.EcmvLinear.from_linear(linear_module(512, 256)), tokens(1, 512)
         y = module(x)
         shifted = torch.empty(module.coded.numel() + 1, dtype=torch.uint8, device=DEVICE)[1:]
         shifted.copy_(module.coded)
@@ -306,10 +306,10 @@ class Copies(Case):
 
     def test_what_nobody_holds_is_freed_and_nothing_stale_is_used(self):
         for seed in range(12):
-            module = ecmv.torch.EcmvLinear.from_linear(linear_module(256, 128, seed=seed))
+            module = ecmv.torch.EcmvLinear.from_linear(linear_module(512, 256, seed=seed))
             product, coded = weakref.ref(module.product), weakref.ref(module.coded)
-            x = tokens(2, 256)
-            self.assertNear(module(x), x, weights(128, 256, seed).to(DEVICE))
+            x = tokens(2, 512)
+            self.assertNear(module(x), x, weights(256, 512, seed).to(DEVICE))
             del module
             gc.collect()
             self.assertIsNone(product())
@@ -320,17 +320,37 @@ class Compiled(Case):
     def test_compiled_and_exported_models_have_one_operator_and_give_the_same(self):
         module, x = converted(mlp()), tokens(3, 512)
         y = module(x).detach()
-        for backend in ("aot_eager", "inductor"):
+        # On CPUs inductor compiles C++ for whatever lies between, which takes its time.
+        for backend, one in (("aot_eager", module), ("inductor", module if ON_GPU else module[0])):
             torch._dynamo.reset()
-            compiled = torch.compile(module, fullgraph=True, backend=backend)
+            compiled, right = torch.compile(one, fullgraph=True, backend=backend), one(x).detach()
             with torch.no_grad():
-                self.assertSame(compiled(x), y)
-                moved = compiled.to("cpu").to(DEVICE)
-                self.assertSame(moved(x), y)
+                self.assertSame(compiled(x), right)
+                self.assertSame(compiled.to("cpu").to(DEVICE)(x), right)
         exported = torch.export.export(module, (x,))
         calls = [node for node in exported.graph.nodes if node.target is linear]
         self.assertEqual(len(calls), 2)
         self.assertSame(exported.module()(x), y)
+
+    def test_layers_that_are_compiled_by_themselves_share_graphs_if_shapes_of_parameters_are_not_forced(self):
+        graphs = []
+
+        def backend(graph, _):
+            graphs.append(graph)
+            return graph
+        layers = torch.nn.Sequential(*(Gated() for _ in range(10)))
+        for number, layer in enumerate(layers):
+            with torch.no_grad():
+                layer.down_proj.weight[:10 * number] *= 0.01  # so that the coded bytes have another length
+        converted(layers)
+        self.assertGreater(len({layer.down_proj.coded.numel() for layer in layers}), 8)
+        x = tokens(3, 256)
+        with torch.no_grad(), torch._dynamo.config.patch(force_parameter_static_shapes=False):
+            y = layers(x)
+            for layer in layers:
+                layer.compile(fullgraph=True, backend=backend)
+            self.assertSame(layers(x), y)
+        self.assertLess(len(graphs), 5)
 
     def test_a_compiled_model_may_be_one_that_was_never_called(self):
         plain = mlp()
@@ -470,14 +490,14 @@ class Files(Case):
 
 class Describing(Case):
     def test_a_coded_tensor_describes_itself(self):
-        module = ecmv.torch.EcmvLinear.from_linear(linear_module(256, 128))
+        module = ecmv.torch.EcmvLinear.from_linear(linear_module(512, 256))
         described = coded_tensors.describe(module.coded)
-        self.assertEqual((described["rows"], described["cols"], described["type"]), (128, 256, "bf16"))
+        self.assertEqual((described["rows"], described["cols"], described["type"]), (256, 512, "bf16"))
         self.assertEqual(sum(one["bytes"] for one in described["sections"]) > 0, True)
         self.assertTrue(all(one["offset"] % 256 == 0 for one in described["sections"]))
-        self.assertRegex(repr(module), r"in_features=256, out_features=128, bias=False, codec=\w+, bits_per_weight=1")
+        self.assertRegex(repr(module), r"in_features=512, out_features=256, bias=False, codec=\w+, bits_per_weight=1")
 
     def test_each_number_of_tokens_has_a_kernel_with_a_name(self):
-        module = ecmv.torch.EcmvLinear.from_linear(linear_module(256, 128))
+        module = ecmv.torch.EcmvLinear.from_linear(linear_module(512, 256))
         for count in (1, 8, 64, 1000):
             self.assertRegex(module.kernel(count), r"^\w+/\w+/")

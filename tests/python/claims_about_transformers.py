@@ -17,8 +17,8 @@ import ecmv.torch
 from ecmv.torch.transformers import EcmvConfig
 
 DEVICE = torch.device(os.environ.get("ECMV_TEST_DEVICE", "cpu"))
-SHAPE = {"vocab_size": 512, "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 3,
-         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512}
+SHAPE = {"vocab_size": 512, "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 2,
+         "num_attention_heads": 8, "num_key_value_heads": 4, "max_position_embeddings": 512}
 CONFIGS = {
     "llama": transformers.LlamaConfig(**SHAPE, attention_bias=True),
     "qwen3": transformers.Qwen3Config(**SHAPE, head_dim=64, tie_word_embeddings=True),
@@ -38,12 +38,13 @@ def make(name):
             if parameter.dim() == 1:  # biases are not zeros, then
                 parameter.add_(torch.randn_like(parameter) * 0.01)
             else:
-                parameter.mul_(3)  # so that the next token is not a matter of rounding alone
+                parameter.mul_(2)  # so that the next token is not a matter of rounding alone
     return model.to(DEVICE)
 
 
 def prompts(count=4, length=24, seed=3):
-    return torch.randint(0, SHAPE["vocab_size"], (count, length), generator=torch.Generator().manual_seed(seed)).to(DEVICE)
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, SHAPE["vocab_size"], (count, length), generator=generator).to(DEVICE)
 
 
 @torch.no_grad()
@@ -51,8 +52,8 @@ def logits(model, ids):
     return model(ids).logits.double()
 
 
-def generate(model, ids, **options):
-    return model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=24, pad_token_id=0,
+def generate(model, ids, count=8, **options):
+    return model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=count, pad_token_id=0,
                           **options)[:, ids.shape[1]:]
 
 
@@ -80,7 +81,8 @@ class Case(unittest.TestCase):
 
     def load(self, folder, **options):
         return transformers.AutoModelForCausalLM.from_pretrained(
-            folder, device_map=None if DEVICE.type == "cpu" else DEVICE.type, experts_implementation="eager", **options)
+            folder, device_map=None if DEVICE.type == "cpu" else DEVICE.type, experts_implementation="eager",
+            **options)
 
     def coded(self, model, **options):
         """Saved as it is, and coded while it is loaded."""
@@ -93,7 +95,7 @@ class Results(Case):
         for name in CONFIGS:
             with self.subTest(name):
                 model = make(name)
-                coded, ids = self.coded(model), prompts()
+                coded, ids = self.coded(model), prompts(16, 16)
                 plain = logits(model, ids)
                 with Uncoded():
                     other, tokens_of_other = logits(model, ids), generate(model, ids)
@@ -106,7 +108,7 @@ class Results(Case):
                 agree = [(one.argmax(-1) == plain.argmax(-1)).float().mean().item() for one in (other, got)]
                 self.assertGreaterEqual(agree[1], agree[0] - 0.05, "the same next token: other, coded")
                 agree = [(one == tokens).float().mean().item() for one in (tokens_of_other, tokens_of_coded)]
-                self.assertGreaterEqual(agree[1], agree[0] - 0.25, "the same tokens generated: other, coded")
+                self.assertGreaterEqual(agree[1], agree[0] - 0.2, "the same tokens generated: other, coded")
 
     def test_generation_with_a_compiled_static_cache_gives_the_same_tokens(self):
         model = make("llama")
@@ -138,12 +140,14 @@ class Files(Case):
         for name in CONFIGS:
             with self.subTest(name):
                 model, ids = make(name), prompts()
-                ecmv.torch.convert_all_linear(model, progress=False, skip=["layers.1.mlp*", "layers.2.self_attn.k_proj"])
+                skip = ["layers.1.mlp*", "layers.0.self_attn.k_proj"]
+                ecmv.torch.convert_all_linear(model, progress=False, skip=skip)
                 y = logits(model, ids)
                 model.save_pretrained(self.folder / "converted")
                 loaded = self.load(self.folder / "converted")
                 self.assertTrue(torch.equal(logits(loaded, ids), y))
-                self.assertEqual([type(module) for module in loaded.modules()], [type(module) for module in model.modules()])
+                kinds = [[type(module) for module in one.modules()] for one in (loaded, model)]
+                self.assertEqual(*kinds)
                 ecmv.torch.save(model, self.folder / "one_file")
                 again = ecmv.torch.load(make(name), self.folder / "one_file")
                 self.assertTrue(torch.equal(logits(again, ids), y))
@@ -166,8 +170,8 @@ class Files(Case):
 
 class Coverage(Case):
     def test_every_linear_module_and_every_expert_is_coded_and_tied_weights_are_not(self):
-        for name, (matrices, skipped) in {"llama": (3 * 4 + 1, []), "qwen3": (3 * 4, ["lm_head"]),
-                                          "mixtral": (3 * (2 + 8) + 1, [])}.items():
+        for name, (matrices, skipped) in {"llama": (2 * 4 + 1, []), "qwen3": (2 * 4, ["lm_head"]),
+                                          "mixtral": (2 * (2 + 8) + 1, [])}.items():
             for report in (self.coded(make(name)).ecmv_report,
                            ecmv.torch.convert_all_linear(make(name), progress=False)):
                 with self.subTest(name):
@@ -177,7 +181,7 @@ class Coverage(Case):
 
     def test_parts_are_apart_if_that_is_wanted(self):
         report = self.coded(make("llama"), join=False).ecmv_report
-        self.assertEqual(len(report.converted), 3 * 7 + 1)
+        self.assertEqual(len(report.converted), 2 * 7 + 1)
 
     def test_experts_of_another_layout_are_refused_aloud(self):
         config = transformers.GptOssConfig(**{**SHAPE, "num_hidden_layers": 1}, head_dim=64, num_local_experts=4)
@@ -211,8 +215,8 @@ class RealModels(Case):
         tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, **options)
         model = self.load(file.parent, dtype=torch.bfloat16, **options).eval()
         ids = tokenizer("The capital of France is", return_tensors="pt").input_ids.to(DEVICE)
-        text = tokenizer.batch_decode(generate(model, ids))
+        text = tokenizer.batch_decode(generate(model, ids, 24))
         report = ecmv.torch.convert_all_linear(model, progress=False)
         self.assertEqual(len(report.converted), 30 * 4)
-        self.assertEqual(tokenizer.batch_decode(generate(model, ids)), text)
+        self.assertEqual(tokenizer.batch_decode(generate(model, ids, 24)), text)
         self.assertIn("Paris", text[0])

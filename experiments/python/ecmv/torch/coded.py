@@ -56,9 +56,16 @@ def encode(weight, codec, settings=None):
     """Codes a matrix, [rows, cols]; it is decoded again and compared. One thread; Python's lock is released."""
     if weight.dtype not in TYPES:
         raise InvalidArgument(f"There are no coded matrices of {weight.dtype}.")
-    elements = weight.detach().to("cpu").contiguous()
+    elements = on_host(weight)
     return Matrix(library.make("ecmv_encode", codec.encode(), settings_text(settings).encode(),
                                TYPES[weight.dtype].encode(), *elements.shape, elements.data_ptr() or None))
+
+
+def on_host(tensor):
+    """Its numbers, in the order of rows, whatever stream of a GPU writes them."""
+    if tensor.is_cuda:
+        torch.cuda.synchronize(tensor.device)
+    return tensor.detach().to("cpu").contiguous()
 
 
 def settings_text(settings):
@@ -122,7 +129,7 @@ def describe(coded):
 
 def unpack(coded):
     """A matrix of its tensor. The codec's reference decoder takes it first, since kernels check nothing."""
-    described, bytes_ = describe(coded), coded.detach().to("cpu").contiguous()
+    described, bytes_ = describe(coded), on_host(coded)
     sections = (library.SectionStruct * len(described["sections"]))()
     try:
         for section, at in zip(sections, described["sections"]):

@@ -49,12 +49,13 @@ def convert_all_linear(model, *, codec=None, settings=None, skip=(), join=True, 
 
     `codec` and `settings` are as in `ecmv list codecs`; without them those that are fastest where there is a GPU, or on
     this CPU. `skip`: names of modules, as in named_modules(), with * for anything; a last part, "lm_head", will do.
-    `join`: q, k and v, and gate and up, become one matrix in classes where that is known to be the same. All cores code;
-    each holds the memory of one matrix more. Returns a Report, and prints it with `progress`.
+    `join`: q, k and v, and gate and up, become one matrix in classes where that is known to be the same. All cores
+    code; each holds the memory of one matrix more. Returns a Report, and prints it with `progress`.
     """
     skip = (skip,) if isinstance(skip, str) else tuple(skip)
     plan = Plan(model, codec, skip, join)
-    tasks, converted, skipped = collections.deque(task for group in plan.groups for task in group.tasks), [], plan.skipped
+    tasks = collections.deque(task for group in plan.groups for task in group.tasks)
+    converted, skipped = [], plan.skipped
     del plan  # so that nothing holds weights of a group that is done
     with concurrent.futures.ThreadPoolExecutor(products.workers()) as pool, progress_bar(len(tasks), progress) as step:
         running = set()

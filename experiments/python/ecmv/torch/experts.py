@@ -13,8 +13,8 @@ def why_not(module):
     # What transformers' decorator use_experts_implementation says of a class, so that its own kernels can serve it.
     layout = [getattr(module, name, None) for name in ("is_transposed", "has_bias", "has_gate", "is_concatenated")]
     if layout != [False, False, True, True] or not hasattr(type(module), "_apply_gate"):
-        return (f"it has parameters of {three[0].dim()} dimensions, and the class {type(module).__name__} multiplies by "
-                "them in a way of its own")
+        return (f"it has parameters of {three[0].dim()} dimensions, and the class {type(module).__name__} multiplies "
+                "by them in a way of its own")
     names = {name for name, _ in module.named_parameters(recurse=False)}
     if names != {"gate_up_proj", "down_proj"}:
         return f"the class {type(module).__name__} has other parameters than gate_up_proj and down_proj"

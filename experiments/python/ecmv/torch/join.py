@@ -24,7 +24,8 @@ def kinds_of(module):
         if not all(type(part) is torch.nn.Linear for part in found) or kind in module._modules:
             continue
         same = {(part.in_features, part.bias is None, part.weight.dtype, part.weight.device) for part in found}
-        if len(same) == 1 and len({id(part.weight) for part in found}) == len(found) and joined_class(type(module), kind):
+        distinct = {id(part.weight) for part in found}
+        if len(same) == 1 and len(distinct) == len(found) and joined_class(type(module), kind):
             yield kind, found
 
 
@@ -73,7 +74,8 @@ def _new_joined(original, kind):
 def _changed(source, kind):
     lines, places, arguments = source.split("\n"), [], set()
     for number, part in enumerate(KINDS[kind]):
-        calls = [(at, call) for at, line in enumerate(lines) for call in re.finditer(rf"self\.{part}\b(\((\w+)\))?", line)]
+        pattern = re.compile(rf"self\.{part}\b(\((\w+)\))?")
+        calls = [(at, call) for at, line in enumerate(lines) for call in pattern.finditer(line)]
         if len(calls) != 1 or not calls[0][1][1]:
             return None
         at, call = calls[0]

@@ -32,7 +32,8 @@ class EcmvLinear(torch.nn.Module):
     @classmethod
     def like(cls, module, out_features=None):
         """One without weights for a torch.nn.Linear, with its bias; of another size without."""
-        made = cls(module.in_features, out_features or module.out_features, bias=False, device="meta", dtype=module.weight.dtype)
+        made = cls(module.in_features, out_features or module.out_features, bias=False, device="meta",
+                   dtype=module.weight.dtype)
         if module.bias is not None and out_features is None:
             made.bias = torch.nn.Parameter(module.bias.detach(), requires_grad=False)
         made.target_device = None if module.weight.is_meta else module.weight.device
@@ -60,8 +61,8 @@ class EcmvLinear(torch.nn.Module):
         """Takes a matrix and its tensor, which is on the device where it shall be."""
         shape = coded_tensors.describe(coded)
         if (shape["rows"], shape["cols"], coded_tensors.DTYPES.get(shape["type"])) != self._kind():
-            raise InvalidArgument(f"The matrix has {shape['rows']} rows and {shape['cols']} columns of {shape['type']}, "
-                                  f"and the module is one of {self._kind()}.")
+            raise InvalidArgument(f"The matrix has {shape['rows']} rows and {shape['cols']} columns of "
+                                  f"{shape['type']}, and the module is one of {self._kind()}.")
         self.coded, self.product = coded, None
         if matrix is not None and (self.bias is None or self.bias.device == coded.device):  # else at the first call
             self.product = products.bind(coded, self.bias, matrix)

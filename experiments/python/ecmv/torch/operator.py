@@ -56,7 +56,7 @@ def _register():
         library.call("ecmv_torch_register", os.path.join(folder, "libtorch_cpu.so").encode(),
                      gpu[0].encode() if gpu else None, _bind_missing)
     except Unavailable as error:
-        raise Unavailable(f"This PyTorch, {torch.__version__}, cannot be used: {error} Version 2.9 is needed.") from None
+        raise Unavailable(f"This PyTorch, {torch.__version__}, cannot be used: {error} 2.11 can be.") from None
 
 
 _register()

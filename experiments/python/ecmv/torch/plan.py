@@ -98,7 +98,8 @@ def users_of_parameters(model):
 
 
 def reasons(model, codec, skip, users, expected=False):
-    """Why a module stays as it is, of all that could be coded; "" where it does not. `expected`: weights are to come."""
+    """Why modules stay as they are, of all that could be coded; "" where one does not. `expected`: weights are to come.
+    """
     found = {}
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear):

@@ -1,7 +1,7 @@
 """Products that the operator ecmv::linear finds by the places of coded tensors.
 
-A product is bound to one place of the coded bytes. A tensor that is moved, copied or loaded has another, so the operator
-asks for its product at the first call, and all modules that have none are bound together, on all cores.
+A product is bound to one place of the coded bytes. A tensor that is moved, copied or loaded has another, so the
+operator asks for its product at the first call, and all modules that have none are bound together, on all cores.
 """
 
 import collections
@@ -122,8 +122,8 @@ def prepare(model=None):
     The first call of one of them does the same. Call it before a stream is captured, or to choose when it takes time.
     Bytes that are not aligned as new tensors are, are copied to such.
     """
-    errors = bind_waiting(list(_owners) if model is None else [module for module in model.modules() if module in _owners],
-                          may_move=True)
+    owners = None if model is None else [module for module in model.modules() if module in _owners]
+    errors = bind_waiting(owners, may_move=True)
     if errors:
         raise next(iter(errors.values()))
 

@@ -67,8 +67,8 @@ class EcmvHfQuantizer(HfQuantizer):
         if self.pre_quantized and coded is not None and str(dtype) != coded:
             raise InvalidArgument(f"The weights are coded as {coded}: load with dtype={coded}, not {dtype}.")
         if not self.pre_quantized and dtype not in (torch.bfloat16, torch.float32):
-            raise InvalidArgument(f"Coded weights are bfloat16 or float32, not {dtype}: load with dtype=torch.bfloat16, "
-                                  "which rounds weights of float16.")
+            raise InvalidArgument(f"Coded weights are bfloat16 or float32, not {dtype}: load with "
+                                  "dtype=torch.bfloat16, which rounds weights of float16.")
         return dtype
 
     # --- which modules -----------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class EcmvHfQuantizer(HfQuantizer):
     @staticmethod
     def _expect_filled(name, module):
         if module.coded.is_meta or module.coded.numel() == 0:
-            raise InvalidArgument(f"The files have no coded weights of {name}, and config.json says that they are coded.")
+            raise InvalidArgument(f"The files have no coded weights of {name}, which config.json says are coded.")
         kind = coded_tensors.DTYPES[coded_tensors.describe(module.coded)["type"]]
         if kind != module.dtype:
             raise InvalidArgument(f"The coded weights of {name} are {kind}, and the model's are {module.dtype}.")
