@@ -55,15 +55,18 @@ def installed_files(build, folder):
 
 
 def bundled_libraries(programs):
-    """The shared libraries that these programs need beyond every system's: file name -> file."""
-    found = {}
-    for program in programs:
-        for name, path in re.findall(r"^\s*(\S+) => (.*?)(?: \(0x[0-9a-f]+\))?$", output_of("ldd", program), re.M):
-            if OF_THE_SYSTEM.match(name) or name.startswith("libecmv"):
+    """The shared libraries that these programs need beyond every system's, and those that they need: name -> file."""
+    found, left = {}, list(programs)
+    while left:
+        program = left.pop()
+        places = dict(re.findall(r"^\s*(\S+) => (.*?)(?: \(0x[0-9a-f]+\))?$", output_of("ldd", program), re.M))
+        for name in re.findall(r"^\s+NEEDED\s+(\S+)$", output_of("objdump", "-p", program), re.M):
+            if OF_THE_SYSTEM.match(name) or name in found:
                 continue
-            if path == "not found":
+            if places.get(name, "not found") == "not found":
                 stop(f"{program} needs {name}, which is not here.")
-            found[name] = pathlib.Path(path).resolve()
+            found[name] = pathlib.Path(places[name]).resolve()
+            left.append(found[name])
     return found
 
 
