@@ -286,6 +286,17 @@ class Copies(Case):
         with self.assertRaisesRegex(RuntimeError, "The bias is torch.float32, and the coded weights are bf16"):
             copy.deepcopy(module).float()(x.float())
 
+    def test_bytes_that_moved_are_compared_with_the_hash_of_those_before(self):
+        module, x = ecmv.torch.EcmvLinear.from_linear(linear_module(512, 256)), tokens(3, 512)
+        y = module(x)
+        module.coded = module.coded.clone()
+        self.assertSame(module(x), y)
+        changed = module.coded.clone()
+        changed[-300] ^= 1
+        module.coded = changed
+        with self.assertRaisesRegex(RuntimeError, "not those that the description's hash is of"):
+            module(x)
+
     def test_a_bias_that_is_replaced_counts_at_the_next_call(self):
         module, x = ecmv.torch.EcmvLinear.from_linear(linear_module(512, 256, True)), tokens(1, 512)
         before = module(x)
@@ -447,6 +458,7 @@ class Files(Case):
             self.assertSame(loaded["head"].weight, self.model["embedding"].weight)
             self.assertEqual(loaded["head"].weight.data_ptr(), loaded["embedding"].weight.data_ptr())
         self.assertSame(ecmv.torch.load(loaded, self.path)["a"](self.x), y)
+        self.assertSame(ecmv.torch.load(self.make(DEVICE), self.path, trusted=True)["a"](self.x), y)
 
     def test_the_library_reads_the_matrices_of_the_file(self):
         file = ecmv.library.make("ecmv_open_file", str(self.path).encode())

@@ -53,8 +53,9 @@ def logits(model, ids):
 
 
 def generate(model, ids, count=8, **options):
-    return model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=count, pad_token_id=0,
-                          **options)[:, ids.shape[1]:]
+    got = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=count,
+                         pad_token_id=0, **options)
+    return got[:, ids.shape[1]:]
 
 
 def other_linear(x, weight, bias=None, _plain=torch.nn.functional.linear):
@@ -130,6 +131,8 @@ class Files(Case):
                 loaded = self.load(self.folder / "coded")
                 self.assertTrue(torch.equal(logits(loaded, ids), logits(coded, ids)))
                 self.assertEqual(loaded.dtype, torch.bfloat16)
+                trusted = self.load(self.folder / "coded", quantization_config=EcmvConfig(trusted=True))
+                self.assertTrue(torch.equal(logits(trusted, ids), logits(coded, ids)))
                 sizes = [(self.folder / kind / "model.safetensors").stat().st_size for kind in ("coded", "plain")]
                 self.assertLess(sizes[0], 0.85 * sizes[1])
                 loaded.save_pretrained(self.folder / "again", max_shard_size="200KB")

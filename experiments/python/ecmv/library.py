@@ -35,7 +35,7 @@ class SectionStruct(ctypes.Structure):
 class DescriptionStruct(ctypes.Structure):
     """ecmv_description."""
     _fields_ = [("struct_bytes", _bytes), ("codec", _text), ("settings", _text), ("element_type", _text),
-                ("rows", _int64), ("cols", _int64), ("format_version", ctypes.c_uint32)]
+                ("rows", _int64), ("cols", _int64), ("format_version", ctypes.c_uint32), ("hash", ctypes.c_uint64)]
 
 
 class SpanStruct(ctypes.Structure):
@@ -82,6 +82,7 @@ _FUNCTIONS = {
     "ecmv_open_file": (_status, [_text, _made]),
     "ecmv_file_name": (_text, [_handle, _bytes]),
     "ecmv_load": (_status, [_handle, _text, _made]),
+    "ecmv_load_trusted": (_status, [_handle, _text, _made]),
     "ecmv_close_file": (None, [_handle]),
     "ecmv_open": (_status, [_text, ctypes.c_int, ctypes.c_int, _made]),
     "ecmv_close": (None, [_handle]),

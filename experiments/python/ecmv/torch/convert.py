@@ -86,7 +86,7 @@ def _convert(task, codec, settings):
         if not group.reason:
             first.fill(task.weights[0] if len(task.weights) == 1 else torch.cat(task.weights), codec, settings)
             for module in task.modules[1:]:
-                module.coded = first.coded
+                module.coded, module.known_hash = first.coded, first.known_hash
                 module.product = first.product if module.bias is first.bias is None else None
             done = Converted(task.name, first.out_features, first.in_features,
                              sum(weight.nbytes for weight in task.weights), first.coded.nbytes)

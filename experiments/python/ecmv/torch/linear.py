@@ -23,6 +23,7 @@ class EcmvLinear(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.zeros(out_features, device=device, dtype=dtype),
                                        requires_grad=False) if bias else None
         self.target_device = None  # of a module that waits for its weights
+        self.known_hash = None  # of coded bytes that were checked already, or are trusted
         self._set_up()
 
     def _set_up(self):
@@ -63,7 +64,7 @@ class EcmvLinear(torch.nn.Module):
         if (shape["rows"], shape["cols"], coded_tensors.DTYPES.get(shape["type"])) != self._kind():
             raise InvalidArgument(f"The matrix has {shape['rows']} rows and {shape['cols']} columns of "
                                   f"{shape['type']}, and the module is one of {self._kind()}.")
-        self.coded, self.product = coded, None
+        self.coded, self.product, self.known_hash = coded, None, None if matrix is None else shape["hash"]
         if matrix is not None and (self.bias is None or self.bias.device == coded.device):  # else at the first call
             self.product = products.bind(coded, self.bias, matrix)
 
@@ -79,7 +80,7 @@ class EcmvLinear(torch.nn.Module):
 
     def decode(self):
         """The weights, [out_features, in_features], decoded by plain loops on the host."""
-        return coded_tensors.unpack(self.coded).decode().to(self.coded.device)
+        return coded_tensors.unpack(self.coded, self.known_hash).decode().to(self.coded.device)
 
     def kernel(self, tokens=1):
         """The kernel that multiplies so many tokens at once: "cuda/matmul/one_token/default"."""
@@ -96,7 +97,7 @@ class EcmvLinear(torch.nn.Module):
     # --- copies, moves and files -------------------------------------------------------------------------------
 
     def __getstate__(self):
-        return {**self.__dict__, "product": None}
+        return {**self.__dict__, "product": None, "known_hash": None}
 
     def __setstate__(self, state):
         super().__setstate__(state)

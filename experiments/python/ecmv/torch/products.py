@@ -150,12 +150,13 @@ def _bind_all(waiting):
     errors = {}
     with concurrent.futures.ThreadPoolExecutor(min(workers(), len(waiting))) as pool:
         def unpack(module):
-            return pool.submit(coded_tensors.unpack, module.coded)
+            return pool.submit(coded_tensors.unpack, module.coded, module.known_hash)
 
         ahead = collections.deque(unpack(module) for module in waiting[:workers() + 1])
         for number, module in enumerate(waiting):
             try:
-                module.product = bind(module.coded, module.bias, ahead.popleft().result())
+                matrix = ahead.popleft().result()
+                module.product, module.known_hash = bind(module.coded, module.bias, matrix), matrix.hash()
             except Exception as error:  # of this one; the others are bound all the same
                 errors[module.coded.data_ptr()] = error
             if number + workers() + 1 < len(waiting):

@@ -9,7 +9,7 @@ import threading
 
 import torch
 from transformers.core_model_loading import ConversionOps
-from transformers.quantizers import HfQuantizer, register_quantization_config, register_quantizer
+from transformers.quantizers import HfQuantizer, auto, register_quantization_config, register_quantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from ..errors import InvalidArgument, Refused
@@ -24,15 +24,27 @@ from .plan import Skipped, reasons, replace, users_of_parameters
 
 @register_quantization_config("ecmv")
 class EcmvConfig(QuantizationConfigMixin):
-    """How weights are coded: as for convert_all_linear(). Files that are coded already need none."""
+    """How weights are coded: as for convert_all_linear(). Files that are coded already need none.
 
-    def __init__(self, codec=None, settings=None, skip=(), join=True, progress=True, dtype=None, **_):
+    `trusted`: coded files are from somebody whom the program trusts like its own code, as for load().
+    """
+
+    def __init__(self, codec=None, settings=None, skip=(), join=True, progress=True, trusted=False, dtype=None,
+                 **_):
         self.quant_method = "ecmv"
         self.codec, self.settings, self.skip, self.join = codec, settings_text(settings) or None, list(skip), join
-        self.progress, self.dtype = progress, dtype  # "torch.bfloat16", once weights are coded
+        self.progress, self.trusted = progress, trusted
+        self.dtype = dtype  # "torch.bfloat16", once weights are coded
+
+    def get_loading_attributes(self):
+        return {"progress": self.progress, "trusted": self.trusted}
 
     def to_dict(self):
-        return {name: value for name, value in super().to_dict().items() if name != "progress"}
+        return {name: value for name, value in super().to_dict().items() if name not in ("progress", "trusted")}
+
+
+# Those whose get_loading_attributes() counts beside the configuration of a coded checkpoint.
+auto.LOADING_ATTRIBUTES_CONFIG_TYPES = (*auto.LOADING_ATTRIBUTES_CONFIG_TYPES, EcmvConfig)
 
 
 class _Code(ConversionOps):
@@ -164,6 +176,8 @@ class EcmvHfQuantizer(HfQuantizer):
         for name, module in model.named_modules():
             if isinstance(module, EcmvLinear):
                 self._expect_filled(name, module)
+                if self.quantization_config.trusted and module.known_hash is None:
+                    module.known_hash = coded_tensors.describe(module.coded).get("hash")
         products.prepare(model)
         model.ecmv_report = self.report
         return model
