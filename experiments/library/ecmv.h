@@ -264,7 +264,8 @@ typedef struct ecmv_product_options {
   ecmv_workspace* workspace; /* of the same context; NULL: one of its own */
   /* Not 0: of the kernels that take the matrix each is timed for each number of tokens, on the device itself, and the
    * fastest is taken; all matrices of one shape, codec and settings take what was found for the first of them in this
-   * process. Sums may then come in another order in another process. 0: the codec's own choice. */
+   * process. Sums may then come in another order in another process, and the fastest kernel may need more scratch.
+   * 0: the codec's own choice. */
   int32_t measure;
 } ecmv_product_options;
 

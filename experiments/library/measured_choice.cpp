@@ -44,7 +44,7 @@ double seconds_of(const backends::BoundKernel& kernel, const backends::MatmulArg
   const backends::Step step = backends::Enqueue{&kernel, rows, 0, args};
   double least = std::numeric_limits<double>::infinity();
   for (int sample = 0; sample < kSamples; ++sample) {
-    if (other != nullptr) other->fill(sample, other->size());
+    if (other != nullptr) other->fill(sample, other->size()), executor.wait();
     const double seconds = executor.time({&step, 1});
     if (sample > 0) least = std::min(least, seconds);
   }

@@ -55,15 +55,18 @@ def installed_files(build, folder):
 
 
 def bundled_libraries(programs):
-    """The shared libraries that these programs need beyond every system's: file name -> file."""
-    found = {}
-    for program in programs:
-        for name, path in re.findall(r"^\s*(\S+) => (.*?)(?: \(0x[0-9a-f]+\))?$", output_of("ldd", program), re.M):
-            if OF_THE_SYSTEM.match(name) or name.startswith("libecmv"):
+    """The shared libraries that these programs need beyond every system's, and those that they need: name -> file."""
+    found, left = {}, list(programs)
+    while left:
+        program = left.pop()
+        places = dict(re.findall(r"^\s*(\S+) => (.*?)(?: \(0x[0-9a-f]+\))?$", output_of("ldd", program), re.M))
+        for name in re.findall(r"^\s+NEEDED\s+(\S+)$", output_of("objdump", "-p", program), re.M):
+            if OF_THE_SYSTEM.match(name) or name in found:
                 continue
-            if path == "not found":
+            if places.get(name, "not found") == "not found":
                 stop(f"{program} needs {name}, which is not here.")
-            found[name] = pathlib.Path(path).resolve()
+            found[name] = pathlib.Path(places[name]).resolve()
+            left.append(found[name])
     return found
 
 
@@ -120,6 +123,20 @@ def plain_wheel(folder):
         return {name: wheel.read(name) for name in wheel.namelist() if not name.endswith("/")}
 
 
+def with_plugins_in_version(files, plugins):
+    """The files with a version such as 0.1.0+cuda, so that wheels with and without plugins have names of their own."""
+    info = next(place.split("/")[0] for place in files if place.endswith(".dist-info/WHEEL"))
+    if not plugins:
+        return files, info
+    version = re.fullmatch(r"ecmv-(.+)\.dist-info", info)[1]
+    longer = f"{version}+{'.'.join(plugins)}"
+    info_then = f"ecmv-{longer}.dist-info"
+    files = {place.replace(f"{info}/", f"{info_then}/", 1): content for place, content in files.items()}
+    metadata = f"{info_then}/METADATA"
+    files[metadata] = files[metadata].replace(f"\nVersion: {version}\n".encode(), f"\nVersion: {longer}\n".encode(), 1)
+    return files, info_then
+
+
 def write_wheel(path, files, programs):
     """A zip file with equal bytes for equal files."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
@@ -147,7 +164,8 @@ def main(build, output):
         for library, file in libraries.items():
             tree[f"lib/{library}"] = file
         tag = platform_tag([*binaries, *libraries.values()])
-        info = next(place.split("/")[0] for place in files if place.endswith(".dist-info/WHEEL"))
+        plugins = [place.split("_")[-1][:-3] for place in tree if place.startswith("lib/ecmv/")]
+        files, info = with_plugins_in_version(files, plugins)
         programs = {f"ecmv/installed/{place}" for place, file in tree.items() if file in binaries}
         files.update({f"ecmv/installed/{place}": file.read_bytes() for place, file in tree.items()})
         files[f"{info}/licenses/LICENSE"] = (HERE / "../../LICENSE").read_bytes()
@@ -160,7 +178,6 @@ def main(build, output):
     output.mkdir(parents=True, exist_ok=True)
     path = output / f"{info.replace('.dist-info', '')}-py3-none-{tag}.whl"
     write_wheel(path, files, programs)
-    plugins = [place.split("_")[-1][:-3] for place in tree if place.startswith("lib/ecmv/")]
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, "
           f"{'GPUs by ' + ', '.join(plugins) if plugins else 'for CPUs alone, since the build has no plugin for GPUs'}")
 

@@ -296,6 +296,7 @@ TEST_CASE("truncated, foreign and changed files end in a status and a sentence")
 }
 
 TEST_CASE("what a file says of a matrix can be had for a file of one's own") {
+  need_codec("raw_int8");
   const Matrix matrix = encode("raw_int8", "i8", weights().data());
   std::string text(8192 + 2, 'x');
   REQUIRE(error_of(ecmv_describe_in_file(matrix.get(), "a\"b", text.data(), text.size())) == "");

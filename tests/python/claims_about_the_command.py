@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -44,3 +46,52 @@ class Advice(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, self.assertRaises(ecmv.Error) as raised:
             ecmv.advise(pathlib.Path(folder, "no_model"))
         self.assertRegex(str(raised.exception), "no_model|has no verb 'advise'")
+
+
+class Wheel(unittest.TestCase):
+    """What a wheel brings, with a shell script in place of the command."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.installed = pathlib.Path(folder.name, "installed")
+        (self.installed / "bin").mkdir(parents=True)
+
+    def python(self, code, **environment):
+        ours = {name: value for name, value in os.environ.items() if not name.startswith("ECMV_")}
+        head = f"import pathlib\nfrom ecmv import places\nplaces.INSTALLED = pathlib.Path({str(self.installed)!r})\n"
+        return subprocess.run([sys.executable, "-c", head + code, "list", "a codec"], env={**ours, **environment},
+                              capture_output=True, text=True, check=False)
+
+    def put_command(self):
+        program = self.installed / "bin" / "ecmv"
+        program.write_text("""#!/bin/sh
+printf '%s\n' "$LD_LIBRARY_PATH" "$@"; exit 5
+""")
+        program.chmod(0o755)
+
+    def test_the_console_script_becomes_the_command_with_its_words_and_status(self):
+        self.put_command()
+        ended = self.python("from ecmv.command import main; main()", LD_LIBRARY_PATH="/mine")
+        self.assertEqual(ended.returncode, 5)
+        folders, *words = ended.stdout.splitlines()
+        self.assertEqual(words, ["list", "a codec"])
+        self.assertEqual(folders.split(":")[0], "/mine")
+
+    def test_a_command_that_was_lost_is_a_sentence(self):
+        ended = self.python("from ecmv.command import main; main()")
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("bin/ecmv cannot be started: No such file", ended.stderr)
+
+    def test_its_command_and_library_come_before_those_of_the_path(self):
+        self.put_command()
+        (self.installed / "lib").mkdir()
+        (self.installed / "lib" / "libecmv.so.0").touch()
+        ended = self.python("print(places.command()); print(places.library())")
+        self.assertEqual(ended.stdout.splitlines(), [str(self.installed / "bin" / "ecmv"),
+                                                     str(self.installed / "lib" / "libecmv.so.0")])
+
+    def test_without_pandas_only_records_are_missing_and_say_so(self):
+        ended = self.python("import sys; sys.modules['pandas'] = None\nimport ecmv\necmv.METRICS\n"
+                            "try: ecmv.read_records\nexcept ecmv.Unavailable as error: print(error)")
+        self.assertIn("data frames of pandas, which is not installed: pip install 'ecmv[records]'.", ended.stdout)

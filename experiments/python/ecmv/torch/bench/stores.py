@@ -10,7 +10,6 @@ from ... import library
 from ...errors import Error
 from .. import coded as coded_tensors
 from .. import convert_all_linear, prepare, products
-from ..linear import EcmvLinear
 
 
 class Missing(Exception):
@@ -26,24 +25,27 @@ class Store:
         self.model = source.build(device, convert)
         self.build_s = time.monotonic() - started
 
-    @property
-    def bytes(self):
-        """Of everything that a checkpoint would hold, each memory once."""
+    def tensors(self):
+        """Everything that a checkpoint would hold, each memory once."""
         places = {}
         for module in self.model.modules():
             kept = (tensor for name, tensor in module._buffers.items()
                     if tensor is not None and name not in module._non_persistent_buffers_set)
             for tensor in (*module.parameters(recurse=False), *kept):
-                places[tensor.data_ptr(), tensor.device] = tensor.nbytes
-        return sum(places.values())
+                places[tensor.data_ptr(), tensor.device] = tensor
+        return places.values()
+
+    @property
+    def bytes(self):
+        return sum(tensor.nbytes for tensor in self.tensors())
 
     @property
     def roles(self):
-        """Bytes of coded sections by role; what is not coded counts as payload."""
+        """Bytes of coded sections by role; what is not coded counts as payload, and so does what lies between."""
         roles = collections.Counter()
-        for module in self.model.modules():
-            if isinstance(module, EcmvLinear):
-                for section in coded_tensors.describe(module.coded)["sections"]:
+        for tensor in self.tensors():
+            if coded_tensors.is_coded(tensor):
+                for section in coded_tensors.describe(tensor)["sections"]:
                     roles[section["role"]] += section["bytes"]
         roles["payload"] += self.bytes - sum(roles.values())
         return dict(roles)
@@ -59,10 +61,10 @@ def coded(source, device, options):
 
     store = Store("coded", None, None, source, device, convert)
     prepare(store.model)
-    modules = [module for module in store.model.modules() if isinstance(module, EcmvLinear)]
-    if not modules:
+    first = next(filter(coded_tensors.is_coded, store.tensors()), None)
+    if first is None:
         raise Missing("No linear module of the model could be coded.")
-    described = coded_tensors.describe(modules[0].coded)
+    described = coded_tensors.describe(first)
     store.codec, store.format_version = described["codec"], described["format_version"]
     store.settings = dict(pair.split("=") for pair in described["settings"].split(",") if pair)
     return store
