@@ -97,13 +97,15 @@ def _convert(task, codec, settings):
 
 
 def _put(group, converted, skipped):
-    """Puts the coded modules of a group into the model."""
+    """Puts the coded modules of a group into the model, and forgets the others at once, without a garbage collector."""
     if group.reason:
         skipped.append(Skipped(group.name, group.reason))
-        return
-    converted.extend(group.done)
-    for put in group.puts:
-        put()
+    else:
+        converted.extend(group.done)
+        for put in group.puts:
+            put()
+    group.tasks.clear()
+    group.puts.clear()
 
 
 def _natural(name):
