@@ -200,6 +200,13 @@ class Conversion(Case):
             converted(module, codec="rnas")
         self.assertSame(module(x), y)
 
+    def test_the_default_device_of_tensors_does_not_matter(self):
+        module, x = mlp(), tokens(3, 512)
+        y = module(x)
+        with torch.device("meta"):
+            converted(module)
+        torch.testing.assert_close(module(x), y, rtol=2e-2, atol=1e-3)
+
     def test_settings_are_a_dict_or_a_text(self):
         if "huffman_exponents" not in ecmv.codecs() or ON_GPU:
             self.skipTest("it has no such codec, or none for GPUs")
@@ -489,6 +496,10 @@ class Files(Case):
         other["a"] = linear_module(128, 512, True)
         with self.assertRaisesRegex(ecmv.InvalidArgument, "512 rows and 256 columns"):
             ecmv.torch.load(other, self.path)
+        computed = self.make("meta")
+        computed.register_buffer("computed", torch.zeros(3, device="meta"), persistent=False)
+        with self.assertRaisesRegex(ecmv.InvalidArgument, "computed is on the device 'meta'"):
+            ecmv.torch.load(computed, self.path)
         self.assertFalse(self.path.with_name(self.path.name + ".part").exists())
 
     def test_a_new_file_takes_the_place_of_the_old_one_or_leaves_it(self):

@@ -200,6 +200,9 @@ class Coverage(Case):
         make("llama").save_pretrained(self.folder / "plain")
         with self.assertRaisesRegex(ecmv.InvalidArgument, "bfloat16 or float32, not torch.float16"):
             self.load(self.folder / "plain", dtype=torch.float16, quantization_config=EcmvConfig(progress=False))
+        with self.assertRaisesRegex(ecmv.InvalidArgument, "none can be offloaded"):
+            transformers.AutoModelForCausalLM.from_pretrained(
+                self.folder / "plain", quantization_config=EcmvConfig(progress=False), device_map={"": "disk"})
         self.coded(make("llama")).save_pretrained(self.folder / "coded")
         with self.assertRaisesRegex(ecmv.InvalidArgument, "load with dtype=torch.bfloat16"):
             self.load(self.folder / "coded", dtype=torch.float32)

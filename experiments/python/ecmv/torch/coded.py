@@ -51,7 +51,7 @@ class Matrix:
     def decode(self):
         """The elements, [rows, cols], on the CPU."""
         described = self.description()
-        out = torch.empty(described["rows"], described["cols"], dtype=DTYPES[described["type"]])
+        out = torch.empty(described["rows"], described["cols"], dtype=DTYPES[described["type"]], device="cpu")
         library.call("ecmv_decode", self.handle, out.data_ptr(), out.nbytes)
         return out
 
@@ -67,9 +67,14 @@ def encode(weight, codec, settings=None):
 
 def on_host(tensor):
     """Its numbers, in the order of rows, whatever stream of a GPU writes them."""
-    if tensor.is_cuda:
-        torch.cuda.synchronize(tensor.device)
-    return tensor.detach().to("cpu").contiguous()
+    tensor = tensor.detach().contiguous()
+    if not tensor.is_cuda:
+        return tensor.to("cpu")
+    torch.cuda.synchronize(tensor.device)
+    try:  # pinned memory, which PyTorch keeps for the next one, is copied to several times as fast
+        return torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True).copy_(tensor)
+    except RuntimeError:
+        return tensor.to("cpu")
 
 
 def settings_text(settings):
@@ -87,7 +92,7 @@ def pack(matrix):
         placed.append({"name": section.name.decode(), "role": section.role.decode(), "alignment": section.alignment,
                        "padding": section.padding, "offset": 0, "bytes": section.bytes})
     header, end = _placed(matrix.description(), placed)
-    coded = torch.zeros(end, dtype=torch.uint8)
+    coded = torch.zeros(end, dtype=torch.uint8, device="cpu")
     ctypes.memmove(coded.data_ptr(), header, len(header))
     for section, at in zip(sections, placed):
         ctypes.memmove(coded.data_ptr() + at["offset"], section.place, section.bytes)

@@ -98,6 +98,11 @@ def load(model, path, *, device=None, trusted=False):
     read. What the file lacks, or has in addition, is an error. `trusted`: the file is from somebody whom the program
     trusts like its own code, so damage is looked for by a hash alone, in much less time.
     """
+    saved = set(model.state_dict())
+    for name, tensor in model.named_buffers():
+        if tensor.is_meta and name not in saved:
+            raise InvalidArgument(f"The model's {name} is on the device 'meta', and no state_dict has it: make the "
+                                  "model on another device.")
     with open(path, "rb") as file:
         header, begin = _read_header(file, path)
         metadata = header.pop("__metadata__", {})
@@ -132,7 +137,7 @@ def _read_tensor(file, begin, name, entry):
     try:
         first, last = entry["data_offsets"]
         file.seek(begin + first)
-        made = torch.empty(last - first, dtype=torch.uint8)
+        made = torch.empty(last - first, dtype=torch.uint8, device="cpu")
         if made.numel() and file.readinto((ctypes.c_char * made.nbytes).from_address(made.data_ptr())) != made.nbytes:
             raise ValueError
         return made.view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])

@@ -150,7 +150,7 @@ def default_codec():
 
 @products.functools.lru_cache(maxsize=None)
 def _cpu_codec():
-    sample = torch.zeros(64, 256, dtype=torch.bfloat16)
+    sample = torch.zeros(64, 256, dtype=torch.bfloat16, device="cpu")
     for codec, settings in _CPU_CODECS:
         matrix, coded = encode_as_default(sample, codec, settings)
         kernel = products.Product(coded, None, matrix).kernel()

@@ -15,7 +15,7 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 from ..errors import InvalidArgument, Refused
 from . import coded as coded_tensors
 from . import join, products
-from .coded import settings_text
+from .coded import on_host, settings_text
 from .convert import Converted, Report, progress_bar
 from .experts import EcmvExperts
 from .linear import EcmvLinear
@@ -47,6 +47,9 @@ class EcmvConfig(QuantizationConfigMixin):
 auto.LOADING_ATTRIBUTES_CONFIG_TYPES = (*auto.LOADING_ATTRIBUTES_CONFIG_TYPES, EcmvConfig)
 
 
+_SHARE = 0.7  # of the bytes of bf16 weights that coded ones take, or less
+
+
 class _Code(ConversionOps):
     """Takes the weights of a linear module or of experts, which then are coded while others load."""
 
@@ -71,8 +74,9 @@ class EcmvHfQuantizer(HfQuantizer):
         self._work = []  # of the futures: each gives what the report shall have
 
     def validate_environment(self, *args, device_map=None, **kwargs):
-        if isinstance(device_map, dict) and "disk" in device_map.values():
-            raise InvalidArgument("Coded weights cannot be offloaded to a disk.")
+        places = set(device_map.values()) if isinstance(device_map, dict) else set()
+        if "disk" in places or ("cpu" in places and len(places) > 1):
+            raise InvalidArgument("Coded weights stay where they are: none can be offloaded to a disk or to the CPU.")
 
     def update_dtype(self, dtype):
         coded = self.quantization_config.dtype
@@ -113,6 +117,10 @@ class EcmvHfQuantizer(HfQuantizer):
     def param_needs_quantization(self, model, param_name, **kwargs):
         return not self.pre_quantized and param_name in self._targets
 
+    def param_element_size(self, model, param_name, param):
+        """What transformers makes room for, and shares between devices."""
+        return param.element_size() * (_SHARE if self.param_needs_quantization(model, param_name) else 1)
+
     def get_quantize_ops(self):
         return _Code(self)
 
@@ -124,7 +132,7 @@ class EcmvHfQuantizer(HfQuantizer):
             self._pool = concurrent.futures.ThreadPoolExecutor(products.workers())
             self._free = threading.Semaphore(products.workers())
         target, device = self._targets[name], weight.device
-        target.weights[name.rpartition(".")[2] if target.kind is None else name] = weight.to("cpu")
+        target.weights[name.rpartition(".")[2] if target.kind is None else name] = on_host(weight)
         if target.kind is not None:
             if len(target.weights) == len(join.KINDS[target.kind]):
                 parts = [target.weights.pop(f"{target.name.rpartition('.')[0]}.{part}.weight")
