@@ -1,6 +1,7 @@
 """python -m ecmv.torch.bench MODEL: tokens a second and memory of a model with coded and with uncompressed weights."""
 
 import argparse
+import contextlib
 import gc
 import random
 import sys
@@ -11,7 +12,7 @@ import transformers
 from ...errors import Error
 from .. import products
 from . import checks, lines, machine, stores, summary
-from .models import SHAPES, Source, linears_of
+from .models import SHAPES, Source
 from .sessions import Session
 
 
@@ -68,7 +69,7 @@ class Bench:
     def __init__(self, options, arguments):
         self.options, self.device = options, options.device
         self.source = Source(options.model, options.layers, options.seed)
-        self.lines = lines.Lines(lines.save_path(options.output), self.device, arguments, options.seed)
+        self.lines = lines.Lines(options.output, self.device, arguments, options.seed)
         self.random = random.Random(options.seed)
         self.stores, self.missing, self.capacities = [], [], {}
         self.failed = False
@@ -82,7 +83,9 @@ class Bench:
                 self._free()
             else:
                 self.stores.append(store)
-                print(f"{store.name}: {store.bytes / 1e9:.3f} GB of weights, made in {store.build_s:.1f} s", flush=True)
+                most = f" and {store.build_bytes / 1e9:.3f} GB at most" if store.build_bytes else ""
+                print(f"{store.name}: {store.bytes / 1e9:.3f} GB of weights, made in {store.build_s:.1f} s{most}",
+                      flush=True)
         plain = next((store for store in self.stores if store.name == "uncompressed"), None)
         self.reference = None if plain is None else plain.model
         self.elements, self.plain = self._elements(), plain
@@ -163,9 +166,10 @@ class Bench:
         session = Session(store, mode, ids, self._room(0))
         try:
             self._free()
-            before = self._allocated()
+            before = machine.allocated(self.device)
             session.start()
-            session.other_bytes = max(0, self._most_allocated() - before - session.cache_bytes) + self._workspace(store)
+            others = machine.most_allocated(self.device) - before - session.cache_bytes
+            session.other_bytes = max(0, others) + self._workspace(store)
             session.samples = {}
             return session, "ok", ""
         except torch.OutOfMemoryError as error:
@@ -174,15 +178,6 @@ class Bench:
             print(f"{store.name}, {mode}: {error}", file=sys.stderr)
             return None, "error", f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"
 
-    def _allocated(self):
-        if self.device.type != "cuda":
-            return 0
-        torch.cuda.reset_peak_memory_stats()
-        return torch.cuda.memory_allocated()
-
-    def _most_allocated(self):
-        return torch.cuda.max_memory_allocated() if self.device.type == "cuda" else 0
-
     def _workspace(self, store):
         return stores.workspace_bytes(self.device) if store.name == "coded" and self.device.type == "cuda" else 0
 
@@ -190,13 +185,14 @@ class Bench:
 
     def _checks(self, sessions, batch, ids):
         """(store, mode) -> the object `check` of its records."""
-        found, reference, token, allowed = {}, None, None, 0.0
+        found, reference, token = {}, None, None
         if self.plain is not None:
             session = Session(self.plain, "eager", ids, self._room(0))
-            with checks.products_in_float32(self.plain.model):
+            with contextlib.suppress(torch.OutOfMemoryError), checks.products_in_float32(self.plain.model):
                 reference, token = session.logits_of(), session.first_token.clone()
             plain = [one for one in sessions if one.store is self.plain] or [session]
-            allowed = checks.allowed_distance(max(checks.farthest(one.logits_of(token), reference) for one in plain))
+            allowed = 0.0 if reference is None else checks.allowed_distance(
+                max(checks.farthest(one.logits_of(token), reference) for one in plain))
         for session in sessions:
             products = checks.check_products(session.store, self.reference, batch)
             words = []

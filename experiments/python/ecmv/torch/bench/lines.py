@@ -21,6 +21,8 @@ class Lines:
     """A file of records, of one run."""
 
     def __init__(self, path, device, arguments, seed):
+        if path:
+            pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
         self._file = open(path, "a", encoding="utf-8") if path else None
         self.device, now = device, datetime.datetime.now(datetime.timezone.utc)
         self.run = now.strftime("%Y%m%dT%H%M%SZ-") + secrets.token_hex(4)
@@ -116,9 +118,3 @@ def percentile(samples, share):
     ordered, place = sorted(samples), share * (len(samples) - 1)
     low = int(place)
     return ordered[low] + (place - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low])
-
-
-def save_path(path):
-    if path is not None:
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-    return path

@@ -62,6 +62,18 @@ def description(device):
                             if name.startswith(("OMP_", "GOMP_", "CUDA_VISIBLE", "PYTORCH_"))}}
 
 
+def allocated(device):
+    """Bytes of PyTorch's on a GPU; from here on most_allocated() counts."""
+    if device.type != "cuda":
+        return 0
+    torch.cuda.reset_peak_memory_stats(device)
+    return torch.cuda.memory_allocated(device)
+
+
+def most_allocated(device):
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
+
+
 # --- disturbances ----------------------------------------------------------------------------------------------
 
 

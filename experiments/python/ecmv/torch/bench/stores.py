@@ -10,6 +10,7 @@ from ... import library
 from ...errors import Error
 from .. import coded as coded_tensors
 from .. import convert_all_linear, prepare, products
+from . import machine
 
 
 class Missing(Exception):
@@ -21,9 +22,10 @@ class Store:
 
     def __init__(self, name, codec, settings, source, device, convert):
         self.name, self.codec, self.settings = name, codec, settings
-        started = time.monotonic()
+        started, before = time.monotonic(), machine.allocated(device)
         self.model = source.build(device, convert)
         self.build_s = time.monotonic() - started
+        self.build_bytes = machine.most_allocated(device) - before  # the most at once; 0: unknown
 
     def tensors(self):
         """Everything that a checkpoint would hold, each memory once."""
