@@ -28,7 +28,10 @@ std::vector<CodecEntry>& entries() {
 std::span<const backends::Kernel> CodecEntry::kernels(std::string_view backend) const {
   if (backend == "scalar") return cpu_kernels;
   if (backend == "simd") return simd_kernels;
-  if (loaded()) return {};
+  if (loaded()) {
+    const auto found = gpu_kernels.find(backend);
+    return found == gpu_kernels.end() ? std::span<const backends::Kernel>() : found->second;
+  }
   return backends::plugin_kernels(backend, id);
 }
 
