@@ -83,7 +83,7 @@ static const char* bind(const ecmv_gpu_matrix* matrix, const ecmv_gpu_device* de
   if (is("bad_units")) binding->unit_cols = 16; /* without chain_cols */
   if (is("requantises_twice")) binding->requantises = 2;
   if (small->host_bytes == NULL || memcmp(small->host_bytes, "abc", 3) != 0) return "A short section is not shown.";
-  if ((elements->host_bytes == NULL) != (elements->byte_count > ECMV_HOST_COPY_BYTES))
+  if (elements->byte_count > 0 && (elements->host_bytes == NULL) != (elements->byte_count > ECMV_HOST_COPY_BYTES))
     return "Only short sections are shown to the host.";
   if (elements->byte_count > 0 && (uintptr_t)elements->device_bytes % 256 != 0) return "A section is not aligned.";
   if (binding->scratch_bytes == 0) binding->scratch_bytes = 4 * matrix->cols;
