@@ -43,6 +43,12 @@ const CodecEntry* find_codec(std::string_view id) {
   return nullptr;
 }
 
+std::vector<std::string_view> gpu_backends() {
+  std::vector<std::string_view> ids;
+  for (const backends::Backend& backend : backends::plugin_backends()) ids.push_back(backend.id);
+  return ids;
+}
+
 void append_codecs(std::vector<CodecEntry> more) {
   if (entries().size() + more.size() > entries().capacity())
     throw std::length_error("There are more loaded codecs than the registry has room for.");

@@ -33,6 +33,9 @@ struct CodecEntry {
 std::span<const CodecEntry> all_codecs();
 const CodecEntry* find_codec(std::string_view id);  // nullptr: no such codec
 
+// The backends that are plugins, for which loaded codecs may bring kernels.
+std::vector<std::string_view> gpu_backends();
+
 // Registers loaded codecs, which live until the program ends. No other thread may use the registry meanwhile.
 inline constexpr size_t kMaxLoadedCodecs = 256;
 void append_codecs(std::vector<CodecEntry> entries);

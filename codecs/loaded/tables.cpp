@@ -19,8 +19,6 @@ constexpr size_t kMostStructBytes = 4096;
 constexpr int64_t kMostEntries =
     64;  // codecs of a library, kernels of a codec, policies of a kernel, choices of a setting
 
-constexpr std::string_view kGpuBackends[] = {"cuda", "hip", "emulator"};
-
 // The size of each struct in the first version, up to its last field. Fields appended later do not change it.
 template <typename T>
 constexpr size_t kFirstBytes = 0;
@@ -204,9 +202,12 @@ class Reader {
     const std::string of = " of the GPU kernel '" + std::string(kernel.variant) + "'" + of_codec;
     const std::string op = op_of(kernel, of);
     check_name(kernel.backend, "backend" + of);
-    require(std::ranges::find(kGpuBackends, std::string_view(kernel.backend)) != std::end(kGpuBackends),
+    std::string known;
+    const std::vector<std::string_view> backends = gpu_backends();
+    for (const std::string_view backend : backends) known.append(known.empty() ? "" : ", ").append(backend);
+    require(std::ranges::find(backends, std::string_view(kernel.backend)) != backends.end(),
             "offers the GPU kernel '" + std::string(kernel.variant) + "'" + of_codec + " on a backend '" +
-                kernel.backend + "'; cuda, hip and emulator are possible.");
+                kernel.backend + "', and not on one of " + known + ".");
     require(kernel.bind != nullptr, "lacks the function bind" + of + ".");
     const bool is_matmul = op == "matmul", bf16 = kernel.token_type == ECMV_BF16;
     require(is_matmul ? bf16 || kernel.token_type == ECMV_F32 : kernel.token_type == 0,

@@ -103,8 +103,8 @@ TEST_CASE("what is wrong with a table of GPU kernels ends the command with 2 and
   static constexpr Wrong kAll[] = {
       {"null_gpu_kernels", "hands out a null pointer instead of an ecmv_gpu_kernel."},
       {"older_gpu_kernel", "its ecmv_gpu_kernel has 64 bytes"},
-      {"bad_backend", "on a backend 'metal'; cuda, hip and emulator are possible."},
-      {"cpu_backend", "on a backend 'simd'; cuda, hip and emulator are possible."},
+      {"bad_backend", "on a backend 'metal', and not on one of cuda, hip, emulator."},
+      {"cpu_backend", "on a backend 'simd', and not on one of cuda, hip, emulator."},
       {"no_backend", "gives no backend of the GPU kernel 'whole' of the codec 'gpu_codec'."},
       {"no_variant", "gives no variant of a GPU kernel of the codec 'gpu_codec'."},
       {"no_bind", "lacks the function bind of the GPU kernel 'whole'"},
