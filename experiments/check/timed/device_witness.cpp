@@ -120,9 +120,14 @@ bool is_same(const json& question) {
 
 const json kRunning = "running", kRan = "ran";  // of a trial; else the sentence of what failed, as {"failed": "..."}
 
-// Tells when the kernel begins: preparing it may take longer than it may. What is no fault of it, memory that is short
-// or a refusal, is left to the process that will run it.
+// Tells when the kernel begins: preparing it may take longer than it may. What is no fault of it (the device takes no
+// second process, memory is short, a refusal) is left to the process that will run it.
 json try_it(const json& question, const MessagePipe& pipe) try {
+  try {
+    device_for(question);
+  } catch (const std::exception&) {
+    return kRan;
+  }
   const AskedPass asked(question);
   pipe.send(kRunning);
   asked.pass->poison_outputs(0);
