@@ -1,8 +1,8 @@
-// Decodes int8, bf16 and f8 elements to memory, from rows or fragments. A lane that stored its own row would send 16 bytes to each of 32 rows,
-// which memory takes at a fifth of its speed. So a lane group collects rows of 256 bytes in shared memory
-// (tile/rows.h), and lanes store each row together, 16 bytes a lane. Longer runs of a row are faster, though lines have
-// 128 bytes (H200, bf16: 1.00 T elements/s with 128 bytes, 1.10 with 256). Raw bits of int8 elements are loaded early
-// (16384 x 16384, K = 8: B = 3, T = 12 119.5 us, 123.9 without; B = 4, T = 8 117.2 us, 120.6 without).
+// Decodes int8, bf16 and f8 elements to memory, from rows or fragments. A lane that stored its own row would send 16
+// bytes to each of 32 rows, which memory takes at a fifth of its speed. So a lane group collects rows of 256 bytes in
+// shared memory (tile/rows.h), and lanes store each row together, 16 bytes a lane. Longer runs of a row are faster,
+// though lines have 128 bytes (H200, bf16: 1.00 T elements/s with 128 bytes, 1.10 with 256). Raw bits of int8 elements
+// are loaded early (16384 x 16384, K = 8: B = 3, T = 12 119.5 us, 123.9 without; B = 4, T = 8 117.2 us, 120.6 without).
 #include <algorithm>
 
 #include "codecs/quad_huffman/gpu/kernels.h"

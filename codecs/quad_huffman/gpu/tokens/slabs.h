@@ -92,8 +92,8 @@ class SlabSlots {
   ECMV_GPU_DEVICE void init() const {
     for (int i = 0; i < 2 * kSlots; ++i) gpu::Gate(gates_ + i * gpu::kGateBytes).init(gpu::kWarpgroup);
   }
-  // Of the slabs that come as number `i`. A lane group that decodes waits until the place is free; four arrive when
-  // they have written, and four when they have multiplied.
+  // Slabs come as number `i`. A lane group that decodes waits until their place is free; four arrive when they have
+  // written, and four when they have multiplied.
   ECMV_GPU_DEVICE void wait_free(int i) const {
     if (i >= kSlots) gate(kSlots + i % kSlots).wait((i / kSlots - 1) & 1);
   }
