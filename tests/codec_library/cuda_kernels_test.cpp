@@ -53,11 +53,11 @@ TEST_CASE("a library's kernel that harms a device costs its case, and the run go
   tests::Command ecmv;
   for (const Wrong& wrong : std::initializer_list<Wrong>{
            {"", "graph", Status::ok, "", 0},
-           {"illegal_access", "graph", Status::error, "Tried in a process of its own: On the device, a kernel failed",
-            5},
+           {"illegal_access", "graph", Status::error, "failed: an illegal memory access was encountered", 5},
            {"endless", "graph", Status::timed_out, "did not return within 2 s when it was tried.", 5},
            {"failed_launch", "graph", Status::error, "The kernel of cuda_codec could not be launched.", 5},
-           {"silently_failed_launch", "graph", Status::incorrect, "W x differs", 3},
+           {"silently_failed_launch", "graph", Status::error, "error during capture", 5},
+           {"silently_failed_launch", "plain", Status::incorrect, "W x differs", 3},
            {"past_the_end", "graph", Status::incorrect, "The kernel wrote outside", 3},
            {"waits", "graph", Status::error, "could not wait for the stream.", 5},
            {"waits", "plain", Status::ok, "", 0},

@@ -169,11 +169,14 @@ def _coded_module(model, name):
 
 def _load_others(model, state, path, device, coded_names):
     own = model.state_dict()
-    fitted = {}
+    fitted, moved = {}, {}  # names that share a tensor of the file share one on the device
     for name, tensor in state.items():
         if name in own:
             onto = own[name].device if own[name].device.type != "meta" else device or "cpu"
-            tensor = tensor.to(onto, own[name].dtype)
+            key = (id(tensor), str(onto), own[name].dtype)
+            if key not in moved:
+                moved[key] = tensor.to(onto, own[name].dtype)
+            tensor = moved[key]
         fitted[name] = tensor
     left = model.load_state_dict(fitted, strict=False, assign=True)
     missing = sorted(set(left.missing_keys) - coded_names)
