@@ -10,13 +10,17 @@ QUICK := out/quick
 PREFIX ?= /usr/local
 PYTHON ?= python3
 
-.PHONY: ecmv quick bench install wheel test gpu-test lint asan tsan fuzz test-neon clean help
+.PHONY: ecmv emulator quick bench install wheel test gpu-test lint asan tsan fuzz test-neon clean help
 .PHONY: setup setup-neon setup-lint setup-fuzz setup-cluster setup-python
 .DEFAULT_GOAL := ecmv
 
 ecmv: setup
 	cmake --preset cpu $(CMAKE_FLAGS)
 	cmake --build --preset cpu --target ecmv ecmv_library ecmv_device_plugins
+
+emulator: setup
+	cmake --preset cpu $(CMAKE_FLAGS) -DECMV_EMULATOR=ON
+	cmake --build --preset cpu --target ecmv ecmv_emulator
 
 quick: ecmv
 	mkdir -p $(QUICK)
@@ -107,6 +111,7 @@ clean:
 
 help:
 	@echo "make             builds build/ecmv and, where nvcc or hipcc is found, the GPU backends for it"
+	@echo "make emulator    build/ecmv and the emulator, which runs GPU kernels on the host; make leaves it out"
 	@echo "make quick       three codecs, a report with figures in $(QUICK): two minutes after the build"
 	@echo "make bench       runs the paper's experiment, verified; records, tables and figures go to $(OUT)"
 	@echo "                 (cases finished there are kept: remove the folder to measure afresh)"

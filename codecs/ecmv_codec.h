@@ -34,11 +34,13 @@ extern "C" {
 
 /* Limits that the program checks. */
 enum {
-  ECMV_MAX_SECTIONS = 10,        /* of one matrix */
-  ECMV_MAX_SETTINGS = 16,        /* of one codec */
-  ECMV_MAX_BATCH = 64,           /* tokens of one matmul */
-  ECMV_PARAMETER_BYTES = 256,    /* that ecmv_kernel.bind may leave */
-  ECMV_VECTOR_PADDING_BYTES = 64 /* readable zeros past the last element of x */
+  ECMV_MAX_SECTIONS = 10,         /* of one matrix */
+  ECMV_MAX_SETTINGS = 16,         /* of one codec */
+  ECMV_MAX_BATCH = 64,            /* tokens of one matmul */
+  ECMV_PARAMETER_BYTES = 256,     /* that ecmv_kernel.bind and ecmv_gpu_kernel.bind may leave */
+  ECMV_VECTOR_PADDING_BYTES = 64, /* readable zeros past the last element of x */
+  ECMV_MAX_TOKENS = 4096,         /* of one matmul of an ecmv_gpu_kernel */
+  ECMV_HOST_COPY_BYTES = 256      /* longest section on a GPU of which the host has a copy */
 };
 
 /* Types of elements. */
@@ -181,6 +183,86 @@ typedef struct ecmv_matmul_args {
   int64_t y_stride;
 } ecmv_matmul_args;
 
+/* Stored bytes in the memory of a GPU. On the backend "emulator" that is the host's memory. */
+typedef struct ecmv_gpu_section {
+  size_t struct_bytes;
+  const char* name;
+  uint32_t role; /* ECMV_PAYLOAD, ... */
+  uint32_t reserved;
+  const void* device_bytes;  /* aligned to 256 bytes; NULL in ecmv_gpu_kernel.refuses */
+  const uint8_t* host_bytes; /* the same bytes for the host; NULL if they are more than ECMV_HOST_COPY_BYTES */
+  int64_t byte_count;        /* not one byte beyond it may be read */
+} ecmv_gpu_section;
+
+/* A compressed matrix there. */
+typedef struct ecmv_gpu_matrix {
+  size_t struct_bytes;
+  int64_t rows, cols;
+  uint32_t element_type, element_bytes;
+  const int64_t* settings; /* as in ecmv_compressed */
+  const ecmv_gpu_section* const* sections;
+  int64_t section_count;
+} ecmv_gpu_matrix;
+
+/* The GPU that a kernel will run on; during every call it is the thread's current device. Facts that are not known are
+ * 0 or "". */
+typedef struct ecmv_gpu_device {
+  size_t struct_bytes;
+  const char* backend;      /* "cuda", "hip" or "emulator" */
+  const char* name;         /* its model */
+  const char* architecture; /* "sm_90", "gfx90a"; of the emulator "wave32" and "wave64" */
+  int64_t wave_size;        /* threads that run in step: a warp's, a wavefront's */
+  int64_t multiprocessors;  /* compute units */
+  int64_t shared_bytes;     /* shared memory that a thread block may ask for */
+  int64_t l2_bytes, memory_bytes;
+} ecmv_gpu_device;
+
+/* Facts that ecmv_gpu_kernel.bind states about one matrix. The comments name the defaults that the program sets. */
+typedef struct ecmv_gpu_binding {
+  size_t struct_bytes;
+  int64_t scratch_bytes; /* 0; of device memory, that every call gets */
+  /* ECMV_PARAMETER_BYTES zero bytes, aligned to 16, to be filled in: every call gets a copy. They may point to the
+   * sections, which stay where they are. A table that decodes is stored in a section, where it is counted, or made in
+   * scratch by every call. */
+  void* parameters;
+  uint32_t requantises;    /* 0; 1: a matvec that writes v besides y */
+  uint32_t not_capturable; /* 0; 1: calls cannot be captured in a graph, so the kernel runs only as plain launches */
+  uint32_t more_roundings; /* as in ecmv_binding, and so are offset and narrowing */
+  /* 0; 1: factors and sums below the normal numbers of float32 count as zero. */
+  uint32_t flushes_subnormals;
+  double offset, narrowing;
+  /* 0; sums by matrix units, which add the products of unit_cols columns and the sum so far at once. After chain_cols
+   * columns a sum begins anew, and more_roundings counts those sums. */
+  uint32_t unit_cols;
+  uint32_t reserved;
+  int64_t chain_cols;
+} ecmv_gpu_binding;
+
+/* What every call of a GPU kernel gets. */
+typedef struct ecmv_gpu_call {
+  size_t struct_bytes;
+  /* A cudaStream_t or hipStream_t, on which all work of the call goes; NULL on the emulator. It may be under capture:
+   * nothing may wait, allocate or use another stream. */
+  void* stream;
+  const void* parameters; /* that bind() left */
+  int64_t rows, cols;     /* of the matrix, all of which a call works on */
+  uint32_t policy;        /* position in ecmv_gpu_kernel.policies */
+  uint32_t reserved;
+  void* scratch; /* device memory of scratch_bytes, aligned to 256 bytes; undefined content */
+} ecmv_gpu_call;
+
+/* Y = W X in float32, on the device. ecmv_decode_args and ecmv_matvec_args serve GPUs as they are. */
+typedef struct ecmv_gpu_matmul_args {
+  size_t struct_bytes;
+  int64_t tokens; /* that bind() was told */
+  /* [tokens, cols] of ecmv_gpu_kernel.token_type: token t begins at element t * x_stride, aligned to 64 bytes, zeros
+   * past its cols elements for ECMV_VECTOR_PADDING_BYTES. */
+  const void* x;
+  int64_t x_stride;
+  float* y; /* [tokens, rows]: y[t * y_stride + row] is written for all rows */
+  int64_t y_stride;
+} ecmv_gpu_matmul_args;
+
 /* ------------------------------------------------------------------------------------------------- from the library */
 
 /* One setting, an integer or a text. Functions get the settings of a codec as an array of int64_t in the order of their
@@ -217,6 +299,30 @@ typedef struct ecmv_kernel {
   const char* (*matmul)(const ecmv_call* call, const ecmv_matmul_args* args);
 } ecmv_kernel;
 
+/* A kernel for GPUs, compiled by the library's own nvcc or hipcc: exactly one of decode, matvec and matmul. For the
+ * backend "emulator" it is a function of the host: it works on the host's memory, one call at a time, and is done when
+ * it returns; it is verified and never timed. Each of the three functions starts the work for all rows and returns at
+ * once; a launch that fails is a sentence. It reads nothing outside the sections, x and its scratch, and writes nothing
+ * outside the results and the scratch. It only sees matrices that the codec's decode() has decoded without an error. */
+typedef struct ecmv_gpu_kernel {
+  size_t struct_bytes;
+  const char* backend; /* "cuda", "hip" or "emulator" */
+  const char* variant; /* as in ecmv_kernel; unique with backend, operation and token_type */
+  const char* const* policies;
+  int64_t policy_count; /* 0: one form, "default" */
+  uint32_t token_type;  /* of matmul: ECMV_F32 or ECMV_BF16; else 0 */
+  uint32_t reserved;
+  int64_t most_tokens; /* of matmul, that one call multiplies: 0 for ECMV_MAX_BATCH, at most ECMV_MAX_TOKENS; else 0 */
+  /* Optional. A sentence if this kernel cannot run this matrix there. */
+  const char* (*refuses)(const ecmv_gpu_matrix* matrix, const ecmv_gpu_device* device, uint32_t policy);
+  /* Once for a matrix and a number of tokens (1 unless a matmul), untimed. */
+  const char* (*bind)(const ecmv_gpu_matrix* matrix, const ecmv_gpu_device* device, uint32_t policy, int64_t tokens,
+                      ecmv_gpu_binding* binding);
+  const char* (*decode)(const ecmv_gpu_call* call, const ecmv_decode_args* args);
+  const char* (*matvec)(const ecmv_gpu_call* call, const ecmv_matvec_args* args);
+  const char* (*matmul)(const ecmv_gpu_call* call, const ecmv_gpu_matmul_args* args);
+} ecmv_gpu_kernel;
+
 typedef struct ecmv_codec {
   size_t struct_bytes;
   const char* id;          /* lower_snake_case, not the id of another codec */
@@ -247,6 +353,8 @@ typedef struct ecmv_codec {
   const char* (*ideal_bits_per_element)(const ecmv_matrix* matrix, const int64_t* settings, double* bits);
   const ecmv_kernel* kernels; /* [kernel_count]; without any the program decodes by decode() and multiplies by itself */
   int64_t kernel_count;
+  const ecmv_gpu_kernel* gpu_kernels; /* [gpu_kernel_count] */
+  int64_t gpu_kernel_count;
 } ecmv_codec;
 
 typedef struct ecmv_codec_library {

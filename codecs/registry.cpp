@@ -28,7 +28,10 @@ std::vector<CodecEntry>& entries() {
 std::span<const backends::Kernel> CodecEntry::kernels(std::string_view backend) const {
   if (backend == "scalar") return cpu_kernels;
   if (backend == "simd") return simd_kernels;
-  if (loaded()) return {};
+  if (loaded()) {
+    const auto found = gpu_kernels.find(backend);
+    return found == gpu_kernels.end() ? std::span<const backends::Kernel>() : found->second;
+  }
   return backends::plugin_kernels(backend, id);
 }
 
@@ -38,6 +41,12 @@ const CodecEntry* find_codec(std::string_view id) {
   for (const CodecEntry& entry : entries())
     if (entry.id == id) return &entry;
   return nullptr;
+}
+
+std::vector<std::string_view> gpu_backends() {
+  std::vector<std::string_view> ids;
+  for (const backends::Backend& backend : backends::plugin_backends()) ids.push_back(backend.id);
+  return ids;
 }
 
 void append_codecs(std::vector<CodecEntry> more) {

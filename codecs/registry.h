@@ -3,6 +3,7 @@
 // objects (loaded/library.h) are appended while the program runs.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@ struct CodecEntry {
   std::span<const backends::Kernel> simd_kernels = {};  // backend `simd`
   // For codecs of a shared object: its absolute path, and the content hash of the file. Empty for codecs of the tree.
   std::string library_path = {}, library_hash = {};
+  // A loaded codec's kernels on backends of GPUs, whose plugins do not know it.
+  std::map<std::string, std::span<const backends::Kernel>, std::less<>> gpu_kernels = {};
   bool loaded() const { return !library_path.empty(); }
 
   // The kernels for a backend's id; empty if this codec has none there.
@@ -29,6 +32,9 @@ struct CodecEntry {
 // Sorted by id; loaded codecs follow in the order of loading. Entries never move.
 std::span<const CodecEntry> all_codecs();
 const CodecEntry* find_codec(std::string_view id);  // nullptr: no such codec
+
+// The backends that are plugins, for which loaded codecs may bring kernels.
+std::vector<std::string_view> gpu_backends();
 
 // Registers loaded codecs, which live until the program ends. No other thread may use the registry meanwhile.
 inline constexpr size_t kMaxLoadedCodecs = 256;

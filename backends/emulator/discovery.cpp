@@ -1,10 +1,19 @@
-// The emulator's two devices, with waves of 32 and of 64 lanes. Otherwise they are like a small GPU.
+// The emulator's two devices, with waves of 32 and of 64 lanes. Otherwise they are like a small GPU. The environment
+// variable ECMV_EMULATED_SHARED_KIB gives them more shared memory, for kernels that need it: 227 as sm_90 has.
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
 #include "backends/gpu/host/discovery.h"
 
 namespace ecmv::backends::emulator {
 
 std::vector<DeviceInfo> discover() {
   std::vector<DeviceInfo> devices;
+  constexpr int64_t kLeastKib = 64, kMostKib = 1024;  // every supported device has the least
+  const char* const asked = std::getenv("ECMV_EMULATED_SHARED_KIB");
+  const int64_t shared_kib =
+      asked == nullptr ? kLeastKib : std::clamp<int64_t>(std::strtoll(asked, nullptr, 10), kLeastKib, kMostKib);
   for (const int wave_size : {32, 64}) {
     DeviceInfo info;
     info.backend = "emulator";
@@ -13,7 +22,7 @@ std::vector<DeviceInfo> discover() {
     info.emulated = true;
     info.wave_size = wave_size;
     info.compute_units = kComputeUnits;
-    info.shared_bytes = int64_t{64} << 10;  // what every supported device has
+    info.shared_bytes = shared_kib << 10;
     devices.push_back(info);
   }
   return devices;

@@ -2,6 +2,7 @@
 // function returned: sentences, numbers, sections and their bytes.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,17 +27,32 @@ struct LoadedKernel {
   std::vector<LoadedPolicy> policies;
 };
 
+// The same for its kernels on GPUs.
+struct LoadedGpuKernel;
+struct LoadedGpuPolicy : backends::Policy {
+  const LoadedGpuKernel* kernel = nullptr;
+  uint32_t index = 0;
+};
+struct LoadedGpuKernel {
+  const CodecTables* tables = nullptr;
+  ecmv_gpu_kernel table = {};
+  std::vector<LoadedGpuPolicy> policies;
+};
+
 // One codec of a library. It is never moved and lives until the program ends.
 struct LoadedCodec {
   CodecTables tables;
   Codec codec;
   std::vector<std::unique_ptr<LoadedKernel>> kernels;
   std::vector<backends::Kernel> scalar, simd;
+  std::vector<std::unique_ptr<LoadedGpuKernel>> gpu_kernels;
+  std::map<std::string, std::vector<backends::Kernel>, std::less<>> on_gpus;  // by backend
 };
 
-// The harness's view; kernels are added by add_kernels().
+// The harness's view; kernels are added by the others.
 std::unique_ptr<LoadedCodec> make_codec(CodecTables tables);
 void add_kernels(LoadedCodec& codec);
+void add_gpu_kernels(LoadedCodec& codec);
 
 // Settings in the library's form; zero after the declared ones.
 struct SettingValues {

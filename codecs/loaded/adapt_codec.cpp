@@ -283,6 +283,7 @@ std::unique_ptr<LoadedCodec> make_codec(CodecTables from) {
       return ideal_bits(*tables, matrix, settings);
     };
   add_kernels(*loaded);
+  add_gpu_kernels(*loaded);
   return loaded;
 }
 

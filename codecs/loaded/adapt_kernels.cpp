@@ -1,11 +1,8 @@
 // A library's functions as bound kernels of the backends `scalar` and `simd`.
-#include <cmath>
-#include <cstring>
-#include <limits>
-
 #include "codecs/compressed_matrix.h"
 #include "codecs/loaded/adapt.h"
 #include "codecs/loaded/calls.h"
+#include "codecs/loaded/kernel_facts.h"
 #include "codecs/loaded/text.h"
 
 namespace ecmv::codecs::loaded {
@@ -24,14 +21,7 @@ static_assert(ECMV_MAX_SECTIONS * (sizeof(ecmv_section) + sizeof(void*)) <= back
 
 constexpr int64_t kMostScratchBytes = int64_t{1} << 30;  // of one thread
 
-std::string name_of(const LoadedKernel& kernel) {
-  return "The kernel '" + std::string(kernel.table.variant) + "' of the codec '" +
-         std::string(kernel.tables->codec.id) + "'";
-}
-
-void check(const LoadedKernel& kernel, const char* returned) {
-  if (returned != nullptr) throw std::runtime_error(name_of(kernel) + ": " + sentence(returned));
-}
+NamedKernel name_of(const LoadedKernel& kernel) { return {*kernel.tables, kernel.table.variant}; }
 
 // Valid while `info` lives.
 ecmv_device device_table(const backends::DeviceInfo& info) {
@@ -55,7 +45,7 @@ struct Body {
     compressed.settings = settings.values;
     const ecmv_call call{sizeof(ecmv_call), &compressed,   parameters,  policy, 0,
                          args.rows.begin,   args.rows.end, args.scratch};
-    check(*kernel, start(call, args));
+    name_of(*kernel).check(start(call, args));
   }
 
  private:
@@ -91,18 +81,11 @@ const T* describe(backends::Place& place, const std::vector<T>& values) {
 
 // Checks the facts that bind() stated.
 KernelFacts facts_of(const LoadedKernel& kernel, const ecmv_binding& binding) {
-  const auto require = [&](bool holds, const std::string& rest) {
-    if (!holds) throw std::runtime_error(name_of(kernel) + " " + rest);
-  };
-  require(binding.rows_per_block >= 1, "binds with " + std::to_string(binding.rows_per_block) + " rows a block.");
-  require(binding.scratch_bytes >= 0 && binding.scratch_bytes <= kMostScratchBytes,
-          "asks for " + std::to_string(binding.scratch_bytes) + " bytes of scratch.");
-  require(binding.requantises <= 1,
-          "sets 'requantises' to " + std::to_string(binding.requantises) + "; 0 or 1 is possible.");
-  require(binding.requantises == 0 || kernel.table.matvec != nullptr, "requantises, but is no matvec.");
-  require(binding.more_roundings <= 1'000'000 && binding.offset >= 0 && binding.narrowing >= 0 &&
-              std::isfinite(binding.offset + binding.narrowing),
-          "says of its rounding what cannot be.");
+  const NamedKernel name = name_of(kernel);
+  name.require(binding.rows_per_block >= 1, "binds with " + std::to_string(binding.rows_per_block) + " rows a block.");
+  name.check_scratch(binding.scratch_bytes, kMostScratchBytes);
+  name.check_requantises(binding.requantises, kernel.table.matvec != nullptr);
+  name.check_rounding({binding.more_roundings, binding.offset, binding.narrowing});
   return {.rows_per_block = binding.rows_per_block,
           .scratch_bytes = binding.scratch_bytes,
           .requantises = binding.requantises != 0,
@@ -115,7 +98,7 @@ BoundKernel bind(const backends::Policy& policy, backends::Layers layers, int ba
   const LoadedKernel& kernel = *chosen.kernel;
   const CompressedTable compressed(*kernel.tables, *layers[0].matrix);
   if (compressed.sections().size() > ECMV_MAX_SECTIONS)
-    throw std::runtime_error(name_of(kernel) + " was given a matrix of too many sections.");
+    throw std::runtime_error(name_of(kernel).text() + " was given a matrix of too many sections.");
   BodyOf<Args> body{};
   body.kernel = &kernel;
   body.policy = chosen.index;
@@ -131,7 +114,7 @@ BoundKernel bind(const backends::Policy& policy, backends::Layers layers, int ba
   if (kernel.table.bind != nullptr) {
     const ecmv_device device = device_table(place.device());
     const CarefulCall under_way(*kernel.tables, "bind", body.matrix.rows, body.matrix.cols, kernel.table.variant);
-    check(kernel, kernel.table.bind(&compressed.table(), &device, chosen.index, &binding));
+    name_of(kernel).check(kernel.table.bind(&compressed.table(), &device, chosen.index, &binding));
   }
   return {body, facts_of(kernel, binding)};
 }

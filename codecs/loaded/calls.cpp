@@ -126,7 +126,7 @@ void on_crash(int signal) {
     while (true) pause();
   if (this_thread != nullptr && this_thread->function != nullptr)
     (Message() << "\necmv: " << name_of_signal(signal) << " in " << *this_thread
-               << ".\nA build with -fsanitize=address says where: codecs/ABI.md, section 6.\n")
+               << ".\nA build with -fsanitize=address says where: codecs/ABI.md, section 7.\n")
         .send();
   struct sigaction action {};
   sigaction(signal, nullptr, &action);

@@ -161,7 +161,9 @@ void load_codec_library(const std::string& file, int seconds) {
   std::vector<CodecEntry> entries;
   for (loaded::CodecTables& one : tables) {
     const loaded::LoadedCodec* codec = kept->emplace_back(loaded::make_codec(std::move(one))).get();
-    entries.push_back({codec->tables.codec.id, &codec->codec, codec->scalar, codec->simd, path.string(), hash});
+    CodecEntry& entry = entries.emplace_back(
+        CodecEntry{codec->tables.codec.id, &codec->codec, codec->scalar, codec->simd, path.string(), hash});
+    for (const auto& [backend, kernels] : codec->on_gpus) entry.gpu_kernels[backend] = kernels;
   }
   append_codecs(std::move(entries));
 }

@@ -30,11 +30,14 @@ template <>
 constexpr size_t kFirstBytes<ecmv_setting> = 72;
 template <>
 constexpr size_t kFirstBytes<ecmv_kernel> = 80;
+template <>
+constexpr size_t kFirstBytes<ecmv_gpu_kernel> = 96;
 static_assert(sizeof(ecmv_codec_library) >= kFirstBytes<ecmv_codec_library> &&
               sizeof(ecmv_codec) >= kFirstBytes<ecmv_codec> && sizeof(ecmv_setting) >= kFirstBytes<ecmv_setting> &&
-              sizeof(ecmv_kernel) >= kFirstBytes<ecmv_kernel>);
+              sizeof(ecmv_kernel) >= kFirstBytes<ecmv_kernel> &&
+              sizeof(ecmv_gpu_kernel) >= kFirstBytes<ecmv_gpu_kernel>);
 static_assert(offsetof(ecmv_codec, kernel_count) == 120 && offsetof(ecmv_setting, choice_count) == 64 &&
-                  offsetof(ecmv_kernel, matmul) == 72,
+                  offsetof(ecmv_kernel, matmul) == 72 && offsetof(ecmv_gpu_kernel, matmul) == 88,
               "a field was inserted: libraries that are out there would be misread");
 
 class Reader {
@@ -152,6 +155,8 @@ class Reader {
     out.kernels = entries(codec.kernels, codec.kernel_count, 0, "ecmv_kernel", "kernels" + of);
     std::set<std::string, std::less<>> variants;
     for (const ecmv_kernel& kernel : out.kernels) check(kernel, variants, of);
+    out.gpu_kernels = entries(codec.gpu_kernels, codec.gpu_kernel_count, 0, "ecmv_gpu_kernel", "GPU kernels" + of);
+    for (const ecmv_gpu_kernel& kernel : out.gpu_kernels) check(kernel, variants, of);
     return out;
   }
 
@@ -182,18 +187,50 @@ class Reader {
             "gives a default" + of + " that is not the position of a choice.");
   }
 
+  // The op of a kernel, which has one function.
+  template <typename Kernel>
+  std::string op_of(const Kernel& kernel, const std::string& of) const {
+    const int functions = (kernel.decode != nullptr) + (kernel.matvec != nullptr) + (kernel.matmul != nullptr);
+    require(functions == 1, "gives " + std::to_string(functions) + " of the functions decode, matvec and matmul" + of +
+                                "; a kernel has one.");
+    return kernel.decode != nullptr ? "decode" : kernel.matvec != nullptr ? "matvec" : "matmul";
+  }
+
+  void check(const ecmv_gpu_kernel& kernel, std::set<std::string, std::less<>>& variants,
+             const std::string& of_codec) const {
+    check_name(kernel.variant, "variant of a GPU kernel" + of_codec);
+    const std::string of = " of the GPU kernel '" + std::string(kernel.variant) + "'" + of_codec;
+    const std::string op = op_of(kernel, of);
+    check_name(kernel.backend, "backend" + of);
+    std::string known;
+    const std::vector<std::string_view> backends = gpu_backends();
+    for (const std::string_view backend : backends) known.append(known.empty() ? "" : ", ").append(backend);
+    require(std::ranges::find(backends, std::string_view(kernel.backend)) != backends.end(),
+            "offers the GPU kernel '" + std::string(kernel.variant) + "'" + of_codec + " on a backend '" +
+                kernel.backend + "', and not on one of " + known + ".");
+    require(kernel.bind != nullptr, "lacks the function bind" + of + ".");
+    const bool is_matmul = op == "matmul", bf16 = kernel.token_type == ECMV_BF16;
+    require(is_matmul ? bf16 || kernel.token_type == ECMV_F32 : kernel.token_type == 0,
+            "gives a type " + std::to_string(kernel.token_type) + " of tokens" + of +
+                "; of a matmul it is ECMV_F32 or ECMV_BF16, else 0.");
+    require(kernel.most_tokens >= 0 && kernel.most_tokens <= (is_matmul ? ECMV_MAX_TOKENS : 0),
+            "gives " + std::to_string(kernel.most_tokens) + " as most_tokens" + of + "; of a matmul 0 to " +
+                std::to_string(int{ECMV_MAX_TOKENS}) + " are possible, else 0.");
+    require(kernel.reserved == 0, "sets a reserved field" + of + ".");
+    check_unique(variants, std::string(kernel.backend) + "/" + op + (bf16 ? " of bf16/" : "/") + kernel.variant,
+                 "kernels" + of_codec);
+    check_names(kernel.policies, kernel.policy_count, "policies" + of);
+  }
+
   void check(const ecmv_kernel& kernel, std::set<std::string, std::less<>>& variants,
              const std::string& of_codec) const {
     check_name(kernel.variant, "variant of a kernel" + of_codec);
     const std::string of = " of the kernel '" + std::string(kernel.variant) + "'" + of_codec;
-    const int functions = (kernel.decode != nullptr) + (kernel.matvec != nullptr) + (kernel.matmul != nullptr);
-    require(functions == 1, "gives " + std::to_string(functions) + " of the functions decode, matvec and matmul" + of +
-                                "; a kernel has one.");
+    const std::string op = op_of(kernel, of);
     check_flag(kernel.on_scalar, "'on_scalar'" + of);
     check_flag(kernel.on_simd, "'on_simd'" + of);
     require(kernel.on_scalar + kernel.on_simd > 0,
             "offers the kernel '" + std::string(kernel.variant) + "'" + of_codec + " on no backend.");
-    const std::string op = kernel.decode != nullptr ? "decode" : kernel.matvec != nullptr ? "matvec" : "matmul";
     for (const char* backend : {kernel.on_scalar != 0 ? "scalar" : nullptr, kernel.on_simd != 0 ? "simd" : nullptr})
       if (backend != nullptr)
         check_unique(variants, std::string(backend) + "/" + op + "/" + kernel.variant, "kernels" + of_codec);

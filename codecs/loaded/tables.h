@@ -13,6 +13,7 @@ struct CodecTables {
   ecmv_codec codec = {};
   std::vector<ecmv_setting> settings;
   std::vector<ecmv_kernel> kernels;
+  std::vector<ecmv_gpu_kernel> gpu_kernels;
 };
 
 // Throws LibraryError for the first error; `file` begins the sentence. Calls no function of the tables.

@@ -52,6 +52,7 @@ std::span<const backends::Kernel> gpu_kernels() {
       fragments(),
       digits(),
       fragments_many(),
+      fragment_slabs(),
       {.op = backends::Op::decode,
        .variant = "plain",
        .refuses = refuses_plain<backends::Op::decode>,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "backends/cpu/team.h"
 #include "datasets/sources/normal_draws.h"
@@ -21,14 +22,52 @@ void draw_token(uint64_t seed, uint32_t layer, int token, std::span<float> out) 
   }
 }
 
+// Tokens after the first kDrawnTokens are these again, times a number of their own. So are their products, exactly, and
+// a thousand tokens have references as fast as kDrawnTokens. A kernel that takes one token for another shows.
+constexpr int kDrawnTokens = backends::kMaxBatch;
+double factor_of_copy(int copy, bool scales) {
+  return std::ldexp(copy % 2 == 0 ? 1.0 : -1.0, scales ? -(copy / 2) : 0);
+}
+
+// `products` with `batch` tokens in place of its own, which are the first ones. Subnormal tokens only change their
+// sign.
+void copy_tokens(ReferenceProducts& products, int batch, bool scales) {
+  for (size_t layer = 0; layer < products.layers.size(); ++layer) {
+    std::vector<float>& tokens = products.tokens[layer];
+    backends::ExactProduct& exact = products.layers[layer];
+    const auto cols = static_cast<size_t>(exact.shape.cols), rows = static_cast<size_t>(exact.shape.rows);
+    std::vector<int> numbers;
+    for (int token = 0; token < batch; ++token) numbers.push_back(token % products.batch);
+    exact = backends::chosen_tokens(exact, numbers);
+    tokens.resize(static_cast<size_t>(batch) * cols);
+    for (int token = products.batch; token < batch; ++token) {
+      const double factor = factor_of_copy(token / products.batch, scales);
+      const auto at = static_cast<size_t>(token), from = static_cast<size_t>(token % products.batch);
+      for (size_t c = 0; c < cols; ++c) tokens[at * cols + c] = static_cast<float>(factor * tokens[from * cols + c]);
+      for (size_t r = 0; r < rows; ++r) {
+        exact.sums[at * rows + r] *= factor;
+        exact.magnitudes[at * rows + r] *= std::fabs(factor);
+        exact.norms[at * rows + r] *= std::fabs(factor);
+      }
+      exact.x_magnitudes[at] *= std::fabs(factor);
+    }
+  }
+  products.batch = batch;
+}
+
 // factor(token, column): what that number is multiplied with, a power of two or zero.
 template <typename Factor>
 ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, std::span<const datasets::Scales> scales,
-                              uint64_t seed, int batch, backends::Activations activations, Factor factor) {
+                              uint64_t seed, int all, backends::Activations activations, Factor factor,
+                              bool scales_copies = true) {
+  const int batch = std::min(all, kDrawnTokens);
   ReferenceProducts products;
   products.batch = batch;
   products.refused = why_no_float_product(matrices);
-  if (!products.refused.empty()) return products;
+  if (!products.refused.empty()) {
+    products.batch = all;
+    return products;
+  }
   const backends::cpu::Team team(backends::cpu::Team::available_threads());
   for (size_t layer = 0; layer < matrices.size(); ++layer) {
     const datasets::Matrix& matrix = matrices[layer];
@@ -48,6 +87,7 @@ ReferenceProducts products_of(std::span<const datasets::Matrix> matrices, std::s
     if (products.refused.empty() && !products.layers.back().refused.empty())
       products.refused = "Layer " + std::to_string(layer) + ": " + products.layers.back().refused;
   }
+  if (all > batch) copy_tokens(products, all, scales_copies);
   return products;
 }
 
@@ -94,9 +134,9 @@ SubnormalTokens compute_subnormal_tokens(std::span<const datasets::Matrix> matri
   SubnormalTokens of;
   for (size_t i = 1; i < matrices.size(); ++i)
     if (matrices[i].shape.elements() < matrices[of.matrix].shape.elements()) of.matrix = i;
-  of.products = products_of(matrices.subspan(of.matrix, matrices.empty() ? 0 : 1),
-                            scales.empty() ? scales : scales.subspan(of.matrix, 1), seed, batch, activations,
-                            [](int, size_t) { return 0x1p-128f; });
+  of.products = products_of(
+      matrices.subspan(of.matrix, matrices.empty() ? 0 : 1), scales.empty() ? scales : scales.subspan(of.matrix, 1),
+      seed, batch, activations, [](int, size_t) { return 0x1p-128f; }, false);
   return of;
 }
 

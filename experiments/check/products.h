@@ -31,7 +31,8 @@ struct ReferenceProducts {
 std::string why_no_float_product(std::span<const datasets::Matrix> matrices);
 
 // Tokens of N(0, 1), a function of seed, layer, token and column alone, rounded to bf16 for bf16 activations; and the
-// exact products, on all threads. `scales`: of every matrix, or none.
+// exact products, on all threads. Tokens after the first backends::kMaxBatch are these times signs and powers of two.
+// `scales`: of every matrix, or none.
 ReferenceProducts compute_reference_products(std::span<const datasets::Matrix> matrices, uint64_t seed, int batch,
                                              std::span<const datasets::Scales> scales = {},
                                              backends::Activations activations = backends::Activations::f32);

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iostream>
 #include <new>
+#include <optional>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -20,6 +21,7 @@
 #include "codecs/loaded/library.h"
 #include "codecs/registry.h"
 #include "datasets/source.h"
+#include "experiments/check/timed/device_witness.h"
 #include "experiments/command/guard.h"
 #include "experiments/output/own_stdout.h"
 #include "experiments/output/printable_stream.h"
@@ -81,6 +83,10 @@ int act_here(const CommandLine& line, const std::function<void()>& loaded) {
     const auto codecs = codecs::all_codecs();
     if (std::any_of(codecs.begin(), codecs.end(), [](const codecs::CodecEntry& entry) { return entry.loaded(); }))
       codecs::tell_crashes_of_loaded_codecs();
+    std::optional<DeviceWitness> trials;  // while this process has seen no device
+    if (std::any_of(codecs.begin(), codecs.end(),
+                    [](const codecs::CodecEntry& entry) { return !entry.gpu_kernels.empty(); }))
+      trials.emplace(true, false);
     loaded();
     return line.action();
   } catch (const ConfigError& e) {

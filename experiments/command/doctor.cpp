@@ -175,14 +175,16 @@ void check_gpu_state(std::vector<Finding>& findings, const std::string& id, cons
 void check_gpus(std::vector<Finding>& findings) {
   for (const backends::Backend& backend : backends::all_backends()) {
     if (on_host(backend.id)) continue;
+    if (backend.id == "emulator") {
+      findings.push_back(emulator(backend.devices().front().unavailable));
+      continue;
+    }
     int index = 0;
     for (const backends::DeviceInfo& info : backend.devices()) {
       const std::string id = fmt::format("{}:{}", backend.id, index++);
       if (!info.unavailable.empty()) {
-        findings.push_back(info.emulated || backend.id == "emulator"
-                               ? Finding{Level::note, std::string(backend.id), "unavailable: " + info.unavailable, ""}
-                               : missing_gpu(std::string(backend.id), info.unavailable));
-      } else if (!info.emulated) {
+        findings.push_back(missing_gpu(std::string(backend.id), info.unavailable));
+      } else {
         findings.push_back(
             {Level::fine, id,
              fmt::format("{}, {}, {} compute units up to {}, memory {} at {}, L2 {}, {}", info.name, info.simd_target,

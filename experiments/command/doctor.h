@@ -13,5 +13,7 @@ struct Finding {
 
 // Why a GPU backend, "cuda" or "hip", has no device, and what to install. `reason` is the backend's own.
 Finding missing_gpu(const std::string& backend, const std::string& reason);
+// Whether GPU kernels can be run without a GPU, and how to build what does it. `reason`: why not, or "".
+Finding emulator(const std::string& reason);
 
 }  // namespace ecmv::experiments

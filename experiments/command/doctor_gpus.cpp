@@ -1,5 +1,5 @@
 // What a GPU backend lacks: the backend itself, which make builds where it finds the toolkit's compiler, or the GPU's
-// driver.
+// driver; and the emulator, which make leaves out.
 #include <filesystem>
 #include <fstream>
 
@@ -50,6 +50,13 @@ Finding missing_gpu(const std::string& backend, const std::string& reason) {
                       gpu ? "This machine has such a GPU."
                           : fmt::format("This machine shows no GPU of {}.", cuda ? "NVIDIA" : "AMD")),
           advice(cuda, gpu)};
+}
+
+Finding emulator(const std::string& reason) {
+  if (reason.empty()) return {Finding::Level::fine, "emulator", "runs GPU kernels on the host, to verify them", ""};
+  return {Finding::Level::note, "emulator", "unavailable: " + reason,
+          "to verify GPU kernels without a GPU: make emulator, in a checkout (cmake --build build --target "
+          "ecmv_emulator)"};
 }
 
 }  // namespace ecmv::experiments

@@ -165,6 +165,7 @@ Json coverage_json(Named named) {
   Json rows = Json::array();
   for (const CoverageEntry& entry : coverage(chosen_codecs(named)))
     rows.push_back({{"codec", entry.codec},
+                    {"loaded", codecs::find_codec(entry.codec)->loaded()},
                     {"op", entry.op},
                     {"backend", entry.backend},
                     {"simd_target", entry.simd_target},
@@ -299,7 +300,7 @@ void print_coverage(const Json& rows, size_t columns, std::ostream& out) {
     const auto part = [&](const char* key) { return row[key].get<std::string>(); };
     const std::string target = part("simd_target").empty() ? "" : ":" + part("simd_target");
     shown.push_back(
-        {{"codec", part("codec")},
+        {{"codec", marked_name(row)},
          {"kernel", fmt::format("{}{}/{}{}/{}{}/{}", part("backend"), target, part("op"),
                                 part("activations") == "bf16" ? ":bf16" : "",
                                 row["unfused"].get<bool>() ? "unfused_" : "", part("variant"), part("policy"))},

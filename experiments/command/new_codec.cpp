@@ -65,14 +65,29 @@ std::string filled_in(std::string text, const std::string& id) {
   return text;
 }
 
-void write_files(const fs::path& folder, std::span<const TemplateFile> files, const std::string& id) {
+// The lines that a codec has with or without kernels for GPUs.
+std::string lines_for(std::string_view text, bool gpu) {
+  std::string kept;
+  bool keep = true;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n') + 1);
+    text.remove_prefix(line.empty() ? text.size() : line.size());
+    const bool with = line == "@GPU@\n", without = line == "@NO_GPU@\n", end = line == "@END@\n";
+    if (with || without || end)
+      keep = end || with == gpu;
+    else if (keep)
+      kept += line;
+  }
+  return kept;
+}
+
+void write_files(const fs::path& folder, std::span<const TemplateFile> files, const std::string& id, bool gpu = false) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw UsageError(fmt::format("The folder {} cannot be made: {}.", folder.string(), error.message()));
   for (const TemplateFile& file : files)
     write_output((folder / filled_in(std::string(file.name), id)).string(),
-                 [&](std::ostream& out) { out << filled_in(std::string(file.text), id); });
-  OwnStdout::stream() << folder.string() << "\n";
+                 [&](std::ostream& out) { out << filled_in(lines_for(file.text, gpu), id); });
 }
 
 fs::path folder_of_this_program() {
@@ -91,7 +106,7 @@ std::string package_prefix() {
   return "PREFIX";
 }
 
-int write_out_of_tree(const std::string& id, const fs::path& folder) {
+int write_out_of_tree(const std::string& id, const fs::path& folder, bool gpu) {
   static constexpr std::string_view kTargets[] = {
       "all", "clean", "edit_cache", "help", "install", "list_install_components", "package", "rebuild_cache", "test"};
   if (std::find(std::begin(kTargets), std::end(kTargets), id) != std::end(kTargets))
@@ -100,7 +115,9 @@ int write_out_of_tree(const std::string& id, const fs::path& folder) {
   if (codecs::find_codec(id) != nullptr) throw UsageError(fmt::format("There is a codec '{}' already.", id));
   if (fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder, ignored)))
     throw UsageError(fmt::format("{} exists and is no empty folder.", folder.string()));
-  write_files(folder, kOutOfTreeFiles, id);
+  write_files(folder, kOutOfTreeFiles, id, gpu);
+  if (gpu) write_files(folder, kOutOfTreeGpuFiles, id);
+  OwnStdout::stream() << folder.string() << "\n";
   std::cerr << fmt::format(
       "In {0}, build and test it:\n"
       "  export PATH='{1}':$PATH\n"
@@ -109,6 +126,10 @@ int write_out_of_tree(const std::string& id, const fs::path& folder) {
       "Then measure it:\n"
       "  ecmv run --codec-library build/lib{3}.so --codec raw_int8,{3} --backend scalar --d 2048 --sigma 4\n",
       fs::absolute(folder).lexically_normal().string(), folder_of_this_program().string(), package_prefix(), id);
+  if (gpu)
+    std::cerr
+        << "verify runs its GPU kernels on the emulator and the GPUs that are there; 'ecmv doctor' says how to get "
+           "either.\n";
   return kFine;
 }
 
@@ -117,6 +138,7 @@ int write_out_of_tree(const std::string& id, const fs::path& folder) {
 void add_new_codec(CLI::App& app, CommandLine& line) {
   struct Options {
     std::string id, folder, out_of_tree;
+    bool gpu = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb =
@@ -125,15 +147,18 @@ void add_new_codec(CLI::App& app, CommandLine& line) {
   CLI::Option* inside =
       verb->add_option("--codecs-dir", options->folder,
                        "the folder codecs/ of a source checkout (of the one around the current folder)");
-  verb->add_option("--out-of-tree", options->out_of_tree,
-                   "a codec in C for a shared object, in a folder DIR of its own with its own build")
-      ->type_name("DIR")
-      ->excludes(inside);
+  CLI::Option* outside =
+      verb->add_option("--out-of-tree", options->out_of_tree,
+                       "a codec in C for a shared object, in a folder DIR of its own with its own build")
+          ->type_name("DIR")
+          ->excludes(inside);
+  verb->add_flag("--gpu", options->gpu, "with --out-of-tree: also kernels for GPUs and for the emulator")
+      ->needs(outside);
   verb->callback([options, &line] {
     line.action = [options] {
       const std::string& id = options->id;
       if (const std::string reason = bad_id(id); !reason.empty()) throw UsageError(reason);
-      if (!options->out_of_tree.empty()) return write_out_of_tree(id, options->out_of_tree);
+      if (!options->out_of_tree.empty()) return write_out_of_tree(id, options->out_of_tree, options->gpu);
       const fs::path codecs = options->folder.empty() ? find_codecs_folder() : fs::path(options->folder);
       if (codecs.empty())
         throw UsageError(
@@ -145,6 +170,7 @@ void add_new_codec(CLI::App& app, CommandLine& line) {
       if (fs::exists(folder) || codecs::find_codec(id) != nullptr)
         throw UsageError(fmt::format("There is a codec '{}' already.", id));
       write_files(folder, kNewCodecFiles, id);
+      OwnStdout::stream() << folder.string() << "\n";
       std::cerr << fmt::format(
           "In {0}, build and test it:\n"
           "  cmake --preset cpu && cmake --build build --target ecmv test_conformance test_codecs\n"

@@ -5,10 +5,12 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 #include <tuple>
 
 #include <fmt/format.h>
 
+#include "experiments/check/timed/trial.h"
 #include "experiments/config/expand.h"
 #include "reports/metrics.h"
 
@@ -146,6 +148,10 @@ Best best_of(const StepTask& task, const Group& group, Op op, backends::Device& 
       best.refused = std::move(reason);
       continue;
     }
+    if (const Outcome tried =
+            try_loaded_kernel(task.kernel, candidate, *group.codec->entry, {&first, 1}, device.info(), task.trial_s);
+        !tried.fine())
+      throw std::runtime_error(tried.reason);
     if (!time) return {candidate};
     try {
       const double seconds = time_alone(task, group, candidate, device, prepare);

@@ -36,6 +36,7 @@ struct StepTask {
   std::span<const LayerSplit> splits;                      // by matrix; empty without ranks
   const Reference& reference;
   const backends::PassPlan& plan;  // with layers, tokens and scales of weights
+  double trial_s = 20;             // that a loaded library's kernel may take when it is tried
   backends::Split split_of(size_t matrix) const {
     return splits.empty() ? backends::Split::rows_gathered : splits[matrix].how;
   }

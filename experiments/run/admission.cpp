@@ -12,6 +12,7 @@
 #include "experiments/check/block_counts.h"
 #include "experiments/check/timed/device_witness.h"
 #include "experiments/check/timed/stored_bytes.h"
+#include "experiments/check/timed/trial.h"
 #include "experiments/plan/step.h"
 #include "experiments/ranks/rank_team.h"
 #include "experiments/run/case_record.h"
@@ -185,6 +186,10 @@ Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, 
     for (const backends::CompressedMatrix& layer : layers.encoded->layers)
       if (const std::string reason = refusal_of(plan, layer.view(), device.info()); !reason.empty())
         return {Status::refused, reason};
+  if (Outcome tried = try_loaded_kernel(kernel, plan, *codec_.entry, layers.encoded->layers, device.info(),
+                                        experiment_.measure.max_seconds);
+      !tried.fine())
+    return tried;
   if (plan.kernel != nullptr && kernel.ranks > 1 && !layers.encoded->layers.empty())  // ranks are told a name
     plan.policy = &policy_for(plan, layers.encoded->layers.front().view(), device.info());
   admitted.upload = upload_to(device, layers, kernel.pairs);
@@ -216,7 +221,8 @@ Outcome Admission::prepare_step(AdmittedCase& admitted, const LayersOrParts& lay
     plan.tokens.push_back(tokens[matrix]);
     if (!dataset_.scales().empty()) plan.weight_scales.push_back(&dataset_.scales()[matrix]);
   }
-  const StepTask task{kernel, codec_, layers.encoded->layers, layers.splits, admitted.reference, plan};
+  const StepTask task{
+      kernel, codec_, layers.encoded->layers, layers.splits, admitted.reference, plan, experiment_.measure.max_seconds};
   const bool timed = options_.time && !admitted.device->info().emulated;
   StepKernels chosen = choose_kernels(task, *admitted.device, options_.prepare, timed);
   if (!chosen.outcome.fine()) return chosen.outcome;

@@ -1,5 +1,4 @@
-// The command with codecs from shared objects: list, verify, run, records, reports; and a folder that new-codec wrote,
-// built with the package.
+// The command with codecs from shared objects: list, verify, run, records, reports.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -323,43 +322,4 @@ TEST_CASE("without the library its codec is not there") {
   tests::Command ecmv;
   CHECK(ecmv({"run", "--codec", "example_codec", "--d", "64"}) == 2);
   CHECK_THAT(ecmv.err, ContainsSubstring("There is no codec 'example_codec'.") && ContainsSubstring("--codec-library"));
-}
-
-TEST_CASE("new-codec writes a folder outside the tree that builds with the package and passes verification") {
-  tests::Command ecmv;
-  CHECK(ecmv({"new-codec", "my_codec", "--out-of-tree", "here/mine"}) == 0);
-  // The command that it suggests works.
-  const std::string program = fs::path(ECMV_BINARY).parent_path().string();
-  CHECK_THAT(ecmv.err, ContainsSubstring("In " + (fs::canonical(ecmv.folder) / "here/mine").string()) &&
-                           ContainsSubstring("export PATH='" + program + "':$PATH") &&
-                           ContainsSubstring("-DCMAKE_PREFIX_PATH='" + program + "'"));
-  for (const char* file : {"CMakeLists.txt", "my_codec.c", "README.md"}) {
-    const std::string text = tests::text_of(ecmv.folder / "here/mine" / file);
-    CHECK_THAT(text, ContainsSubstring("my_codec"));
-    CHECK(text.find("@ID@") == std::string::npos);
-  }
-  CHECK(ecmv({"new-codec", "my_codec", "--out-of-tree", "here/mine"}) == 2);
-  CHECK_THAT(ecmv.err, ContainsSubstring("is no empty folder."));
-  CHECK(ecmv({"new-codec", "My-Codec", "--out-of-tree", "other"}) == 2);
-  CHECK(ecmv({"new-codec", "test", "--out-of-tree", "other"}) == 2);
-  CHECK_FALSE(fs::exists(ecmv.folder / "other"));
-
-  tests::Command cmake(ECMV_CMAKE);
-  std::vector<std::string> configure = {"-S",
-                                        (ecmv.folder / "here/mine").string(),
-                                        "-B",
-                                        (ecmv.folder / "build").string(),
-                                        std::string("-DCMAKE_PREFIX_PATH=") + ECMV_BUILD_DIR,
-                                        "-DCMAKE_C_FLAGS=-Werror"};
-  std::string options = ECMV_CMAKE_OPTIONS;
-  for (size_t bar = 0; bar != std::string::npos;) {
-    bar = options.find('|');
-    configure.push_back(options.substr(0, bar));
-    options.erase(0, bar == std::string::npos ? bar : bar + 1);
-  }
-  REQUIRE(cmake(configure) == 0);
-  REQUIRE(cmake({"--build", (ecmv.folder / "build").string()}) == 0);
-  CHECK(ecmv({"verify", "--codec-library", "build/libmy_codec.so", "--filter", "/my_codec", "--corrupt", "--flips",
-              "20"}) == 0);
-  CHECK_THAT(ecmv.out, ContainsSubstring("damaged streams: my_codec") && ContainsSubstring(", 0 failed"));
 }

@@ -231,10 +231,23 @@ class GpuExecutor final : public Executor {
       // Kernels are loaded at their first launch, which must not happen inside a capture.
       run(steps);
       graph.begin(stream_);
-      carry_out(steps);
+      try {
+        carry_out(steps);
+      } catch (...) {
+        end_abandoned(graph);  // a stream under capture would do no other work
+        captured_.erase({steps.data(), steps.size()});
+        throw;
+      }
       graph.end(stream_);
     }
     return &graph;
+  }
+  void end_abandoned(Graph& graph) {
+    try {
+      graph.end(stream_);
+    } catch (const std::exception&) {
+      // Why it was abandoned is what is told.
+    }
   }
   void launch(Graph* graph, std::span<const Step> steps) {
     if (graph != nullptr)

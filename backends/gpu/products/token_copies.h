@@ -50,10 +50,9 @@ class TokenRuns {
   int runs_, tokens_at_once_, token_, run_;
 };
 
-// Device memory for the blocks of `cols` columns of the largest batch.
-inline int64_t token_blocks_bytes(int64_t cols) {
-  return (cols + kBlockCols - 1) / kBlockCols * kMaxBatch * kBlockTokenBytes;
-}
+inline int64_t token_blocks(int64_t cols) { return (cols + kBlockCols - 1) / kBlockCols; }
+// Device memory for the blocks of `cols` columns of kMaxBatch tokens.
+inline int64_t token_blocks_bytes(int64_t cols) { return token_blocks(cols) * kMaxBatch * kBlockTokenBytes; }
 
 inline constexpr int kArrangeThreads = 256;
 
@@ -77,12 +76,12 @@ ECMV_GPU_KERNEL void arrange_tokens(Bf16Tokens tokens, int64_t cols, int64_t blo
   }
 }
 
-// The launch before a product whose kernel reads blocks of `block_tokens` tokens. It writes the blocks to `place`, a
-// multiple of 16, where they take token_blocks_bytes(cols), and sets tokens.blocks.
+// The launch before a product whose kernel reads `blocks` blocks of `block_tokens` tokens. It writes them to `place`, a
+// multiple of 16, and sets tokens.blocks.
 template <typename Elements>
-void enqueue_token_blocks(void* stream, Bf16Tokens& tokens, int64_t cols, int block_tokens, std::byte* place,
-                          int compute_units, bool early) {
-  const int64_t blocks = (cols + kBlockCols - 1) / kBlockCols, groups = kArrangeThreads / kTokenLanes,
+void enqueue_token_blocks(void* stream, Bf16Tokens& tokens, int64_t cols, int64_t blocks, int block_tokens,
+                          std::byte* place, int compute_units, bool early) {
+  const int64_t groups = kArrangeThreads / kTokenLanes,
                 grid = std::min<int64_t>(int64_t{compute_units} * 4, (blocks * block_tokens + groups - 1) / groups);
   launch(arrange_tokens<Elements>, {grid, kArrangeThreads, 0, early}, stream, tokens, cols, blocks, block_tokens,
          Pointer<std::byte>(place));

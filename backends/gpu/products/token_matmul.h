@@ -263,9 +263,9 @@ struct TokenProduct {
       float* const y = args.y + first * args.y_stride;
       if (sized.plan.shares > 1) tokens.y = reinterpret_cast<float*>(args.scratch);
       if constexpr (kByWarpgroup)
-        enqueue_token_blocks<Elements>(stream, tokens, rows.shape.cols, 8 * token_tiles(tokens.batch, true),
-                                       args.scratch + share_scratch_bytes(sized.plan.shares, rows.shape.rows),
-                                       compute_units, early);
+        enqueue_token_blocks<Elements>(
+            stream, tokens, rows.shape.cols, token_blocks(rows.shape.cols), 8 * token_tiles(tokens.batch, true),
+            args.scratch + share_scratch_bytes(sized.plan.shares, rows.shape.rows), compute_units, early);
       switch (token_tiles(tokens.batch, kByWarpgroup)) {
         case 1:
           if constexpr (!kByWarpgroup) start<1>(stream, tokens, sized);

@@ -60,9 +60,11 @@ ECMV_GPU_DEVICE void commit_products() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
+// Waits until at most the kPending groups of products committed last are unfinished.
+template <int kPending = 0>
 ECMV_GPU_DEVICE void wait_for_products() {
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 #endif
 }
 
@@ -94,41 +96,42 @@ class SharedBlocks {
 #endif
 };
 
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+// An instruction for 8 k tokens and its operands: 4 k sums, A, and the descriptor of B, numbered in this order.
+#define ECMV_NUMBERS_4 "%0, %1, %2, %3"
+#define ECMV_NUMBERS_8 ECMV_NUMBERS_4 ", %4, %5, %6, %7"
+#define ECMV_NUMBERS_16 ECMV_NUMBERS_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define ECMV_NUMBERS_32 \
+  ECMV_NUMBERS_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define ECMV_NUMBERS_64                                                              \
+  ECMV_NUMBERS_32                                                                    \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
+  ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define ECMV_SUMS(k) "+f"(c[k][0]), "+f"(c[k][1]), "+f"(c[k][2]), "+f"(c[k][3])
+#define ECMV_SUMS4(k) ECMV_SUMS(k), ECMV_SUMS(k + 1), ECMV_SUMS(k + 2), ECMV_SUMS(k + 3)
+#define ECMV_MULTIPLY(tokens, numbers, a_and_b, ...)                                                    \
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 1, 1;\n\twgmma.mma_async.sync.aligned.m64n" tokens     \
+               "k16.f32.bf16.bf16 {" numbers "}, " a_and_b ";\n\t}" : __VA_ARGS__
+#endif
+
 // C += A B, by all four lane groups: `a` as for multiply_tokens, B the columns 16 `unit` to 16 `unit` + 15 of the block
 // `bytes` after the first, sums[k] as of multiply_tokens for tokens 8 k to 8 k + 7.
 template <int kTokenTiles>
 ECMV_GPU_DEVICE void multiply_block(uint4 a, const SharedBlocks& blocks, int bytes, int unit,
                                     float (&c)[kTokenTiles][4]) {
-  static_assert(kTokenTiles == 1 || kTokenTiles == 2 || kTokenTiles == 8);
+  static_assert(kTokenTiles <= 16);
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+  static_assert(kTokenTiles == 1 || kTokenTiles == 2 || kTokenTiles == 8);
   const uint64_t b = blocks.descriptor(bytes, unit);
   if constexpr (kTokenTiles == 1) {
-    asm volatile(
-        "{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 1, 1;\n\t"
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, p, 1, 1, 0;\n\t}"
-        : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
+    ECMV_MULTIPLY("8", ECMV_NUMBERS_4, "{%4, %5, %6, %7}, %8, p, 1, 1, 0", ECMV_SUMS(0))
+    : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
   } else if constexpr (kTokenTiles == 2) {
-    asm volatile(
-        "{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 1, 1;\n\t"
-        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, "
-        "%12, p, 1, 1, 0;\n\t}"
-        : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]),
-          "+f"(c[1][3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
-  } else {
-    asm volatile(
-        "{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 1, 1;\n\t"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "{%32, %33, %34, %35}, %36, p, 1, 1, 0;\n\t}"
-        : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]),
-          "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]),
-          "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]),
-          "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]), "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]),
-          "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
+    ECMV_MULTIPLY("16", ECMV_NUMBERS_8, "{%8, %9, %10, %11}, %12, p, 1, 1, 0", ECMV_SUMS(0), ECMV_SUMS(1))
+    : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
+  } else if constexpr (kTokenTiles == 8) {
+    ECMV_MULTIPLY("64", ECMV_NUMBERS_32, "{%32, %33, %34, %35}, %36, p, 1, 1, 0", ECMV_SUMS4(0), ECMV_SUMS4(4))
+    : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
   }
 #else
   const int g = Lanes<32>::lane() / 4, t = Lanes<32>::lane() % 4;
@@ -141,5 +144,38 @@ ECMV_GPU_DEVICE void multiply_block(uint4 a, const SharedBlocks& blocks, int byt
   }
 #endif
 }
+
+// The same for A [64, 16] in shared memory, columns 16 `unit` to 16 `unit` + 15 of a block whose "tokens" are rows.
+// Lane group number `own` of the four gets the sums of rows 16 `own` to 16 `own` + 15.
+template <int kTokenTiles>
+ECMV_GPU_DEVICE void multiply_shared(const SharedBlocks& a, int own, const SharedBlocks& blocks, int unit,
+                                     float (&c)[kTokenTiles][4]) {
+  static_assert(kTokenTiles == 16);
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+  (void)own;
+  const uint64_t a_rows = a.descriptor(0, unit), b = blocks.descriptor(0, unit);
+  ECMV_MULTIPLY("128", ECMV_NUMBERS_64, "%64, %65, p, 1, 1, 0, 0", ECMV_SUMS4(0), ECMV_SUMS4(4), ECMV_SUMS4(8),
+                ECMV_SUMS4(12))
+  : "l"(a_rows), "l"(b));
+#else
+  const int row = 16 * own + Lanes<32>::lane() / 4, t = Lanes<32>::lane() % 4;
+  const auto pair = [&](int of_row, int number) {
+    return *cast<const uint32_t>(a.first() + pair_place(of_row, number));
+  };
+  multiply_block(uint4{pair(row, 8 * unit + t), pair(row + 8, 8 * unit + t), pair(row, 8 * unit + 4 + t),
+                       pair(row + 8, 8 * unit + 4 + t)},
+                 blocks, 0, unit, c);
+#endif
+}
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+#undef ECMV_MULTIPLY
+#undef ECMV_SUMS4
+#undef ECMV_SUMS
+#undef ECMV_NUMBERS_4
+#undef ECMV_NUMBERS_8
+#undef ECMV_NUMBERS_16
+#undef ECMV_NUMBERS_32
+#undef ECMV_NUMBERS_64
+#endif
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

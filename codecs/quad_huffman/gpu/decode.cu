@@ -1,4 +1,4 @@
-// Decodes int8, bf16 and f8 elements to memory. A lane that stored its own row would send 16 bytes to each of 32 rows,
+// Decodes int8, bf16 and f8 elements to memory, from rows or fragments. A lane that stored its own row would send 16 bytes to each of 32 rows,
 // which memory takes at a fifth of its speed. So a lane group collects rows of 256 bytes in shared memory
 // (tile/rows.h), and lanes store each row together, 16 bytes a lane. Longer runs of a row are faster, though lines have
 // 128 bytes (H200, bf16: 1.00 T elements/s with 128 bytes, 1.10 with 256). Raw bits of int8 elements are loaded early
@@ -38,12 +38,48 @@ ECMV_GPU_DEVICE void store_piece(gpu::Pointer<const std::byte> piece, gpu::Point
   }
 }
 
-// A lane group decodes one tile after the other. Pieces begin at plan.inputs.
-template <int kSymbolCols, int kForm, int kSymbolsOfWindow>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void decode(Matrix matrix, BlockPlan plan, Hidden hidden,
+// The same for a piece of fragments: 16 rows of twice as many columns. A lane puts 16 bytes of a row together, eight
+// columns of four lanes, or 16 where elements are bytes, and all lanes store 512 bytes of a row.
+template <int kElementBytes, FragmentRuns kRuns>
+ECMV_GPU_DEVICE void store_fragments(gpu::Pointer<const std::byte> piece, gpu::Pointer<std::byte> decoded,
+                                     int64_t row_bytes, int rows, int bytes, bool aligned) {
+  const int lane = LaneGroup::lane(), left = bytes - lane * 16;
+  if (left <= 0) return;
+  // The unit of eight stored columns, and where its words lie in the stored row.
+  const int unit = kElementBytes == 2 ? lane / 2 : lane, chunk = unit * kFragmentCols * kElementBytes / 16,
+            half = kElementBytes == 2 ? lane % 2 : unit % 2 * 2, below = kElementBytes == 2 ? 2 : 1;
+  ECMV_GPU_NO_UNROLL
+  for (int row = 0; row < rows; ++row) {
+    uint32_t words[4];
+    ECMV_GPU_UNROLL
+    for (int t = 0; t < 4; ++t) {
+      const int stored = row % 8 * 4 + t;
+      words[t] = gpu::cast<const uint32_t>(piece + place_in_piece(stored, chunk))[half + row / 8 * below];
+    }
+    gpu::uint4 whole{words[0], words[1], words[2], words[3]};
+    if constexpr (kElementBytes == 1 && kRuns == FragmentRuns::pairs)
+      whole = gpu::uint4{gpu::byte_permute(words[0], words[1], 0x5410), gpu::byte_permute(words[2], words[3], 0x5410),
+                         gpu::byte_permute(words[0], words[1], 0x7632), gpu::byte_permute(words[2], words[3], 0x7632)};
+    const gpu::Pointer<std::byte> to = decoded + (row * row_bytes + lane * 16);
+    if (aligned) {
+      *gpu::cast<gpu::uint4>(to) = whole;
+    } else {
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < 16; ++i)
+        if (i < left) to[i] = static_cast<std::byte>(gpu::word_of(whole, i / 4) >> (i % 4 * 8));
+    }
+  }
+}
+
+// A lane group decodes one tile after the other. Pieces begin at plan.inputs. `cols`: the matrix's, which fragments do
+// not store so.
+template <int kSymbolCols, int kForm, int kSymbolsOfWindow, bool kFragments>
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void decode(Matrix matrix, BlockPlan plan, Hidden hidden, int cols,
                                                             gpu::Pointer<std::byte> decoded) {
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
   using Piece = RowsPiece<TileOf>;
+  constexpr int kRows = kFragments ? kUnitRows : kLanes, kOfStored = kFragments ? 2 : 1;
+  constexpr FragmentRuns kRuns = Piece::kFloats ? FragmentRuns::pairs : FragmentRuns::fours;
   const int lane_group = LaneGroup::uniform(LaneGroup::group());
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
   Piece piece{gpu::shared_memory() + (plan.inputs + lane_group * Piece::kBytes), Piece::in_all_elements(matrix.lowest)};
@@ -51,15 +87,16 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void decode(Matrix matrix, Block
   gpu::sync_block();
 
   const Table table = table_of(matrix, plan);
-  const int64_t row_bytes = int64_t{matrix.cols} * Piece::kElementBytes;
+  const int64_t row_bytes = int64_t{cols} * Piece::kElementBytes;
   const bool aligned = row_bytes % 16 == 0;
   for (int64_t number = gpu::block_index() * plan.lane_groups + lane_group;
        number < matrix.row_groups * matrix.column_tiles; number += gpu::grid_size() * plan.lane_groups) {
-    const int64_t group = number / matrix.column_tiles, first_row = group * kLanes;
+    const int64_t group = number / matrix.column_tiles, first_row = group * kRows;
     tile.begin(matrix.streams, group, static_cast<int>(number % matrix.column_tiles), matrix.column_tiles, matrix.cols);
-    const int rows = matrix.rows - first_row < kLanes ? static_cast<int>(matrix.rows - first_row) : kLanes;
-    gpu::Pointer<std::byte> to = decoded + (first_row * row_bytes + int64_t{tile.first_col()} * Piece::kElementBytes);
-    int bytes_left = static_cast<int>(row_bytes) - tile.first_col() * Piece::kElementBytes;
+    const int rows = matrix.rows - first_row < kRows ? static_cast<int>(matrix.rows - first_row) : kRows,
+              bytes_before = kOfStored * tile.first_col() * Piece::kElementBytes;
+    gpu::Pointer<std::byte> to = decoded + (first_row * row_bytes + bytes_before);
+    int bytes_left = static_cast<int>(row_bytes) - bytes_before;
     PatchWalk patches = tile.patch_walk();
     for (int s = 0; s < tile.segments(); ++s) {
       LaneGroup::sync();
@@ -67,9 +104,12 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void decode(Matrix matrix, Block
       gpu::commit_copies();
       gpu::wait_copies<kAhead>();
       LaneGroup::sync();
-      piece.decode(tile, table, s, patches, [&](int, int cols) {
-        const int bytes = cols * Piece::kElementBytes;
-        store_piece(piece.bytes, to, row_bytes, rows, bytes_left < bytes ? bytes_left : bytes, aligned);
+      piece.decode(tile, table, s, patches, [&](int, int stored_cols) {
+        const int bytes = kOfStored * stored_cols * Piece::kElementBytes, own = bytes_left < bytes ? bytes_left : bytes;
+        if constexpr (kFragments)
+          store_fragments<Piece::kElementBytes, kRuns>(piece.bytes, to, row_bytes, rows, own, aligned);
+        else
+          store_piece(piece.bytes, to, row_bytes, rows, own, aligned);
         to += bytes;
         bytes_left -= bytes;
       });
@@ -97,20 +137,22 @@ BlockPlan plan_decode(const RingPolicy& policy, const Header& code, datasets::Sh
 
 std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
                     const backends::Policy& named) {
-  if (std::string reason = refuses_matrix(view, Layout::rows, Elements::any); !reason.empty()) return reason;
-  const BlockPlan plan = plan_decode(named.as<RingPolicy>(), header_of(view), view.shape, device.shared_bytes);
+  if (is_plain(view)) return kRefusesPlain;
+  if (header_of(view).layout == Layout::strips) return "The kernel takes rows and fragments; these are strips.";
+  const BlockPlan plan = plan_decode(named.as<RingPolicy>(), header_of(view), stored_shape(view), device.shared_bytes);
   return plan.lane_groups == 0 ? kRefusesSharedMemory : "";
 }
 
-using Kernel = void (*)(Matrix, BlockPlan, Hidden, gpu::Pointer<std::byte>);
+using Kernel = void (*)(Matrix, BlockPlan, Hidden, int, gpu::Pointer<std::byte>);
 
 struct Decode {
   Matrix matrix;
   BlockPlan plan;
   gpu::LaunchShape launch_shape;
   Kernel kernel;
+  int cols;
   void operator()(void* stream, const backends::DecodeArgs& args) const {
-    gpu::launch(kernel, launch_shape, stream, matrix, plan, hidden_of(plan), args.out);
+    gpu::launch(kernel, launch_shape, stream, matrix, plan, hidden_of(plan), cols, args.out);
   }
 };
 
@@ -119,8 +161,11 @@ constexpr bool has_short_windows(int symbol_cols, int form) {
 }
 
 Kernel kernel_of(const Header& code) {
-  const auto kernel = [](auto symbol_cols, auto form, auto symbols) -> Kernel {
-    return decode<decltype(symbol_cols)::value, decltype(form)::value, decltype(symbols)::value>;
+  const auto kernel = [&](auto symbol_cols, auto form, auto symbols) -> Kernel {
+    constexpr int kSymbolCols = decltype(symbol_cols)::value, kForm = decltype(form)::value,
+                  kSymbols = decltype(symbols)::value;
+    return code.layout == Layout::fragments ? decode<kSymbolCols, kForm, kSymbols, true>
+                                            : decode<kSymbolCols, kForm, kSymbols, false>;
   };
   return is_float(code.form) ? for_float_code(code, kernel) : for_code<has_short_windows>(code, kernel);
 }
@@ -130,13 +175,14 @@ backends::BoundKernel bind(const backends::Policy& named, Layers layers, int, ba
   const backends::CompressedView& view = *layers[0].matrix;
   const Header code = header_of(view);
   const Matrix matrix = matrix_of(view, code);
-  const BlockPlan plan = plan_decode(policy, code, view.shape, place.device().shared_bytes);
+  const BlockPlan plan = plan_decode(policy, code, stored_shape(view), place.device().shared_bytes);
   const int64_t blocks = (matrix.row_groups * matrix.column_tiles + plan.lane_groups - 1) / plan.lane_groups;
   return Decode{matrix,
                 plan,
                 {std::min<int64_t>(blocks, int64_t{place.device().compute_units} * policy.blocks),
                  plan.lane_groups * kLanes, plan.bytes},
-                kernel_of(code)};
+                kernel_of(code),
+                static_cast<int>(view.shape.cols)};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <random>
@@ -29,10 +30,10 @@ using Received = MessagePipe::Received;
 
 DeviceWitness* of_command = nullptr;
 
-// The sections go as bytes (messages.h).
+// All but the layer.
 json question_about(const KernelSpec& kernel, const backends::CompressedMatrix& layer,
                     const backends::DeviceInfo& device) {
-  json question = matrix_fields(layer);
+  json question;
   question["kernel"] = kernel_name(layer.codec, kernel.chosen, layer.view(), device, kernel.batch);
   question["backend"] = kernel.backend;
   question["simd_target"] = kernel.simd_target;
@@ -41,6 +42,12 @@ json question_about(const KernelSpec& kernel, const backends::CompressedMatrix& 
   question["batch"] = kernel.batch;
   question["activations"] = static_cast<int>(kernel.activations);
   question["graph"] = kernel.launch != "plain";
+  return question;
+}
+
+// The sections go as bytes (messages.h).
+json with_layer(json question, const backends::CompressedMatrix& layer) {
+  question.update(matrix_fields(layer));
   return question;
 }
 
@@ -69,36 +76,73 @@ datasets::Scales scales_of_one(const backends::Kernel* kernel, datasets::Shape s
   return scales;
 }
 
+// The kernel of a question, bound to its layer.
+struct AskedPass {
+  explicit AskedPass(const json& question) : stored(matrix_from(question)) {
+    backends::Device& device = device_for(question);
+    device.select();
+    uploaded = device.upload(stored);
+    plan.op = static_cast<backends::Op>(question.at("op").get<int>());
+    plan.chained = plan.op == backends::Op::matvec;  // some kernels take chains alone, and one layer is one
+    plan.batch = question.at("batch");
+    plan.activations = static_cast<backends::Activations>(question.at("activations").get<int>());
+    plan.graph = question.at("graph");
+    plan.layers = {uploaded.get()};
+    plan.scales = {1.0f / 64};
+    for (int64_t i = 0; i < stored.shape.cols; ++i)
+      plan.inputs.resize(1), plan.inputs[0].push_back(static_cast<int8_t>(random()));
+    plan.tokens.resize(1);
+    for (int64_t i = 0; i < stored.shape.cols * plan.batch; ++i)
+      plan.tokens[0].push_back(static_cast<float>(1 + random() % 7));  // numbers of bf16, too
+    static_cast<backends::ChosenKernel&>(plan) = named_kernel(question.at("kernel"), question.at("backend"), plan);
+    scales = scales_of_one(plan.kernel, stored.shape);
+    plan.weight_scales = {&scales};
+    pass = backends::prepare(device, plan);
+  }
+
+  backends::CompressedMatrix stored;
+  std::unique_ptr<backends::UploadedMatrix> uploaded;
+  std::minstd_rand random{1};
+  datasets::Scales scales;
+  backends::PassPlan plan;
+  std::unique_ptr<backends::Pass> pass;
+};
+
 // Whether results are the same with other stored bytes.
 bool is_same(const json& question) {
-  backends::Device& device = device_for(question);
-  device.select();
-  const backends::CompressedMatrix stored = matrix_from(question);
-  const datasets::Shape shape = stored.shape;
-  datasets::Matrix matrix{.name = "layer", .shape = shape, .type = stored.type, .elements = {}};
-  matrix.elements.resize(static_cast<size_t>(shape.elements() * datasets::element_bytes(stored.type)));
+  AskedPass asked(question);
+  const backends::CompressedMatrix& stored = asked.stored;
+  datasets::Matrix matrix{.name = "layer", .shape = stored.shape, .type = stored.type, .elements = {}};
+  matrix.elements.resize(static_cast<size_t>(stored.shape.elements() * datasets::element_bytes(stored.type)));
   codecs::find_codec(stored.codec)->codec->decode(stored.view(), matrix.elements);
-  const auto uploaded = device.upload(stored);
-  backends::PassPlan plan;
-  plan.op = static_cast<backends::Op>(question.at("op").get<int>());
-  plan.chained = plan.op == backends::Op::matvec;  // some kernels take chains alone, and one layer is one
-  plan.batch = question.at("batch");
-  plan.activations = static_cast<backends::Activations>(question.at("activations").get<int>());
-  plan.graph = question.at("graph");
-  plan.layers = {uploaded.get()};
-  plan.scales = {1.0f / 64};
-  std::minstd_rand random(1);
-  for (int64_t i = 0; i < shape.cols; ++i)
-    plan.inputs.resize(1), plan.inputs[0].push_back(static_cast<int8_t>(random()));
-  plan.tokens.resize(1);
-  for (int64_t i = 0; i < shape.cols * plan.batch; ++i)
-    plan.tokens[0].push_back(static_cast<float>(1 + random() % 7));  // numbers of bf16, too
-  static_cast<backends::ChosenKernel&>(plan) = named_kernel(question.at("kernel"), question.at("backend"), plan);
-  const datasets::Scales scales = scales_of_one(plan.kernel, shape);
-  plan.weight_scales = {&scales};
-  const auto pass = backends::prepare(device, plan);
-  return is_same_with_other_bytes(*pass, *uploaded, plan.op, 0, matrix, random());
+  return is_same_with_other_bytes(*asked.pass, *asked.uploaded, asked.plan.op, 0, matrix, asked.random());
 }
+
+const json kRunning = "running", kRan = "ran";  // of a trial; else the sentence of what failed, as {"failed": "..."}
+
+// Tells when the kernel begins: preparing it may take longer than it may. What is no fault of it (the device takes no
+// second process, memory is short, a refusal) is left to the process that will run it.
+json try_it(const json& question, const MessagePipe& pipe) try {
+  try {
+    device_for(question);
+  } catch (const std::exception&) {
+    return kRan;
+  }
+  const AskedPass asked(question);
+  pipe.send(kRunning);
+  asked.pass->poison_outputs(0);
+  asked.pass->run_layer(0);
+  asked.pass->run();
+  return kRan;
+} catch (const backends::OutOfMemory&) {
+  return kRan;
+} catch (const backends::Refused&) {
+  return kRan;
+} catch (const std::exception& e) {
+  return {{"failed", e.what()}};
+}
+
+bool is_trial(const json& question) { return question.contains("seconds"); }
 
 [[noreturn]] void answer_about_kernels(const MessagePipe& pipe) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -106,10 +150,10 @@ bool is_same(const json& question) {
   for (json question; pipe.receive(question) == Received::message;) {
     json answer;  // none: a fault of the kernel, after which the device may be lost, or it cannot be used at all
     try {
-      answer = is_same(question) ? "same" : "other";
+      answer = is_trial(question) ? try_it(question, pipe) : json(is_same(question) ? "same" : "other");
     } catch (...) {
     }
-    if (!pipe.send(answer) || answer.is_null()) break;
+    if (!pipe.send(answer) || !answer.is_string()) break;
   }
   _exit(0);
 }
@@ -120,9 +164,14 @@ class Passing {
   json ask(const json& question) {
     if (child_ < 0) start();
     json answer;
-    const bool answered = child_ > 0 && pipe_.send(question) && pipe_.receive(answer, kSeconds) == Received::message;
-    if (!answered || answer.is_null()) stop();
-    return answer;
+    Received received = child_ > 0 && pipe_.send(question) ? pipe_.receive(answer, kSeconds) : Received::end;
+    if (received == Received::message && answer == kRunning)
+      received = pipe_.receive(answer, question.at("seconds").get<double>());
+    if (received == Received::message && answer.is_string()) return answer;
+    const bool started = child_ > 0;
+    const std::string end = stop();
+    if (received == Received::message || !is_trial(question) || !started) return answer;
+    return received == Received::nothing ? json({{"hung", true}}) : json({{"ended", end}});
   }
 
  private:
@@ -132,13 +181,17 @@ class Passing {
     if (child_ == 0) answer_about_kernels(ends->second);
     if (child_ > 0) pipe_ = std::move(ends->first);
   }
-  void stop() {
+  // Says how it had ended, if it had.
+  std::string stop() {
+    int status = 0;
     if (child_ > 0) {
       kill(child_, SIGKILL);
-      while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) continue;
+      while (waitpid(child_, &status, 0) < 0 && errno == EINTR) continue;
     }
     child_ = -1;
     pipe_ = {};
+    return WIFSIGNALED(status) ? fmt::format("by the signal {}", strsignal(WTERMSIG(status)))
+                               : fmt::format("with exit status {}", WEXITSTATUS(status));
   }
   pid_t child_ = -1;
   MessagePipe pipe_;
@@ -157,7 +210,7 @@ class Passing {
 
 }  // namespace
 
-DeviceWitness::DeviceWitness(bool always) {
+DeviceWitness::DeviceWitness(bool always, bool asks) : asks_(asks) {
   if (!always && !backends::has_plugin("cuda") && !backends::has_plugin("hip")) return;
   auto ends = MessagePipe::make();
   if (!ends) return;
@@ -178,28 +231,56 @@ DeviceWitness::~DeviceWitness() {
 
 DeviceWitness* DeviceWitness::current() { return of_command; }
 
-DeviceWitness::Answer DeviceWitness::send(const json& question) {
+json DeviceWitness::send(const json& question, double seconds) {
   json answer;
-  if (!pipe_.is_open()) return Answer::none;
-  if (!pipe_.send(question) || pipe_.receive(answer, 2 * kSeconds) != Received::message) pipe_ = {};
-  return answer == "same" ? Answer::same : answer == "other" ? Answer::other : Answer::none;
+  if (!pipe_.is_open()) return answer;
+  if (!pipe_.send(question) || pipe_.receive(answer, seconds) != Received::message) pipe_ = {};
+  return answer;
 }
 
 DeviceWitness::Answer DeviceWitness::answer(const KernelSpec& kernel, const backends::CompressedMatrix& layer,
                                             const backends::DeviceInfo& device) {
-  return send(question_about(kernel, layer, device));
+  const json answer = send(with_layer(question_about(kernel, layer, device), layer), 2 * kSeconds);
+  return answer == "same" ? Answer::same : answer == "other" ? Answer::other : Answer::none;
+}
+
+Outcome DeviceWitness::try_out(const KernelSpec& kernel, const backends::CompressedMatrix& layer,
+                               const backends::DeviceInfo& device, double seconds) {
+  using reports::Status;
+  if (!pipe_.is_open()) return {};
+  json question = question_about(kernel, layer, device);
+  question["seconds"] = seconds;
+  const std::string name =
+      fmt::format("{} {} {} {}", kernel.backend, kernel.device, layer.codec, question["kernel"].dump());
+  if (const auto hung = tried_.find(name); hung != tried_.end()) return hung->second;
+  const auto [tried, is_new] = tried_.try_emplace(
+      fmt::format("{} {} {} {} {} {} {} x {} {}", name, question["op"].dump(), kernel.batch, question["graph"].dump(),
+                  question["activations"].dump(), static_cast<int>(layer.type), layer.shape.rows, layer.shape.cols,
+                  layer.settings.to_string()));
+  if (!is_new) return tried->second;
+  const json answer = send(with_layer(question, layer), 2 * kSeconds + seconds);
+  if (answer.contains("failed"))
+    tried->second = {Status::error,
+                     fmt::format("Tried in a process of its own: {}", answer["failed"].get<std::string>())};
+  if (answer.contains("ended"))
+    tried->second = {Status::error, fmt::format("The kernel ended the process in which it was tried {}.",
+                                                answer["ended"].get<std::string>())};
+  if (answer.contains("hung"))
+    tried->second = tried_[name] = {
+        Status::timed_out, fmt::format("The kernel did not return within {:.3g} s when it was tried.", seconds)};
+  return tried->second;
 }
 
 Outcome DeviceWitness::ask(const KernelSpec& kernel, const backends::CompressedMatrix& layer,
                            const backends::DeviceInfo& device) {
-  if (!pipe_.is_open() || kernel.chosen.kernel == nullptr || layer.shape.elements() == 0) return {};
+  if (!asks_ || !pipe_.is_open() || kernel.chosen.kernel == nullptr || layer.shape.elements() == 0) return {};
   const json question = question_about(kernel, layer, device);
   if (!asked_
            .insert(fmt::format("{} {} {} {} {} {}", kernel.backend, layer.codec, question["kernel"].dump(),
                                question["op"].dump(), question["activations"].dump(), layer.settings.to_string()))
            .second)
     return {};
-  if (send(question) != Answer::same) return {};
+  if (send(with_layer(question, layer), 2 * kSeconds) != "same") return {};
   return {reports::Status::incorrect,
           "with other stored bytes the results are the same: the kernel does not read what was stored, but keeps a "
           "copy"};

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "backends/plugins/plugins.h"
 #include "codecs/registry.h"
 #include "reports/record.h"
 #include "tests/experiments/small_run.h"
@@ -351,4 +352,11 @@ TEST_CASE("doctor always answers") {
   CHECK_THAT(ecmv.out, ContainsSubstring("gnuplot"));
   CHECK(ecmv({"doctor", "--json"}) == 0);
   CHECK_THAT(ecmv.out, StartsWith("["));
+  // The emulator is there, or it says how to get it.
+  const bool there = ::ecmv::backends::has_plugin("emulator");
+  CHECK((ecmv.out.find("runs GPU kernels on the host") != std::string::npos) == there);
+  ecmv.environment["ECMV_PLUGIN_DIR"] = ecmv.folder.string();
+  CHECK(ecmv({"doctor"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("note     emulator: unavailable: This build has no plugin") &&
+                           ContainsSubstring("make emulator, in a checkout"));
 }

@@ -133,6 +133,33 @@ TEST_CASE("matmul kernels keep the bound with tiles of any number of segments, i
   run_odd_tiles(devices_or_skip(Place::emulator));
 }
 
+// Kernels for many tokens need more shared memory than the emulator has unless it is asked. Tests run in processes of
+// their own, so the plugin has not been loaded yet.
+TEST_CASE("products of slabs keep the bound in the emulator, for any number of tokens", "[emulator]") {
+  REQUIRE(setenv("ECMV_EMULATED_SHARED_KIB", "227", 1) == 0);
+  Devices emulated = devices_or_skip(Place::emulator);
+  const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
+  if (entry == nullptr) SKIP("This build has no quad_huffman.");
+  REQUIRE(emulated.front()->info().shared_bytes == int64_t{227} << 10);
+  backends::Settings settings = float_eights(*entry, "fragments");
+  settings.set("tile_cols", int64_t{256});
+  for (const datasets::Matrix& matrix :
+       {bf16_matrix({150, 2500}), bf16_matrix({17, 500}), f8_matrix({40, 1900}), bf16_matrix({1, 1})}) {
+    if (!entry->codec->refuses(matrix.view(), settings).empty()) continue;
+    const backends::CompressedMatrix compressed = codecs::encode_matrix(*entry, matrix.view(), settings);
+    const Product product = multiply(matrix, 150);
+    int ran = 0;
+    for (const backends::Kernel& kernel : entry->kernels("emulator"))
+      if (kernel.variant == "slabs")
+        for (const int batch : {1, 66, 128, 150}) {
+          INFO(describe(matrix) << ", batch " << batch);
+          ran += product_is_right(*emulated.front(), kernel, kernel.policies[0], *emulated.front()->upload(compressed),
+                                  product, batch);
+        }
+    CHECK((ran == 4 || matrix.shape.rows == 1));
+  }
+}
+
 TEST_CASE("every matmul kernel keeps the bound of float32 sums, default settings") {
   run_every_shape(each_codec(), devices(Place::cpu, 1));
 }
