@@ -1,6 +1,7 @@
 """Claims about PyTorch modules with coded weights. ECMV_TEST_DEVICE: cpu, or cuda on a machine with a GPU."""
 
 import concurrent.futures
+import contextlib
 import copy
 import gc
 import io
@@ -9,6 +10,7 @@ import pathlib
 import tempfile
 import unittest
 import weakref
+from unittest import mock
 
 import torch
 
@@ -199,6 +201,19 @@ class Conversion(Case):
         with self.assertRaisesRegex(ecmv.InvalidArgument, "There is no codec 'rnas'"):
             converted(module, codec="rnas")
         self.assertSame(module(x), y)
+
+    def test_weights_are_freed_while_others_are_still_coded(self):
+        model = torch.nn.Sequential(*(linear_module(512, 256) for _ in range(8)))
+        weights_, alive = [weakref.ref(module.weight) for module in model], []
+
+        @contextlib.contextmanager
+        def counting(_count, _shown):
+            yield lambda: alive.append(sum(weight() is not None for weight in weights_))
+        with mock.patch("ecmv.torch.products.workers", lambda: 1), \
+                mock.patch("ecmv.torch.convert.progress_bar", counting):
+            converted(model)
+        self.assertEqual(len(alive), 8)
+        self.assertTrue(all(now <= 8 - number for number, now in enumerate(alive)), alive)
 
     def test_the_default_device_of_tensors_does_not_matter(self):
         module, x = mlp(), tokens(3, 512)

@@ -70,12 +70,20 @@ def convert_all_linear(model, *, codec=None, settings=None, skip=(), join=True, 
                     _put(group, converted, skipped)
             del ended, future, group
     report = Report(*(sorted(found, key=lambda one: _natural(one.name)) for found in (converted, skipped)))
-    if converted and hasattr(model, "save_pretrained") and "transformers" in sys.modules:
-        from .transformers import adopt
-        adopt(model, codec, settings, skip, join, report)
+    if converted and "transformers" in sys.modules:
+        _tell_transformers(model, codec, settings, skip, join, report)
     if progress:
         print(report, file=sys.stderr)
     return report
+
+
+def _tell_transformers(model, *options):
+    """Lets save_pretrained() of its models write what from_pretrained() reads."""
+    try:
+        from .transformers import adopt
+    except ImportError:  # an older one
+        return
+    adopt(model, *options)
 
 
 @torch.no_grad()
@@ -97,13 +105,15 @@ def _convert(task, codec, settings):
 
 
 def _put(group, converted, skipped):
-    """Puts the coded modules of a group into the model."""
+    """Puts the coded modules of a group into the model, and forgets the others at once, without a garbage collector."""
     if group.reason:
         skipped.append(Skipped(group.name, group.reason))
-        return
-    converted.extend(group.done)
-    for put in group.puts:
-        put()
+    else:
+        converted.extend(group.done)
+        for put in group.puts:
+            put()
+    group.tasks.clear()
+    group.puts.clear()
 
 
 def _natural(name):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import fnmatch
+import functools
 
 import torch
 
@@ -28,7 +29,9 @@ class Group:
 
     def __init__(self, name):
         self.name, self.tasks, self.reason = name, [], ""
-        self.puts, self.done = [], []  # functions that put coded modules there; what became of the tasks
+        # Functions that put coded modules there, and know no other group, whose weights they would hold; what became of
+        # the tasks.
+        self.puts, self.done = [], []
 
     def add(self, name, weights, made):
         self.tasks.append(Task(name, weights, self, made))
@@ -73,19 +76,19 @@ class Plan:
         else:
             task.name += " = " + name
             task.modules.append(made)
-        task.group.puts.append(lambda: replace(self.model, module, made))
+        task.group.puts.append(functools.partial(replace, self.model, module, made))
 
     def _plan_joined(self, name, module, kind, parts):
         made, group = join.make(parts), self._group(f"{name}.{kind}".lstrip("."))
         group.add(group.name, [part.weight for part in parts], made)
-        group.puts.append(lambda: join.put(module, kind, made))
+        group.puts.append(functools.partial(join.put, module, kind, made))
 
     def _plan_experts(self, name, module):
         made, group = experts.EcmvExperts(module), self._group(name)
         for attribute, parts in (("gate_up_proj", made.coded_gate_up), ("down_proj", made.coded_down)):
             for number, part in enumerate(parts):
                 group.add(f"{name}.{attribute}[{number}]", [getattr(module, attribute)[number].detach()], part)
-        group.puts.append(lambda: replace(self.model, module, made))
+        group.puts.append(functools.partial(replace, self.model, module, made))
 
 
 def users_of_parameters(model):

@@ -8,9 +8,14 @@ import concurrent.futures
 import threading
 
 import torch
-from transformers.core_model_loading import ConversionOps
-from transformers.quantizers import HfQuantizer, auto, register_quantization_config, register_quantizer
-from transformers.utils.quantization_config import QuantizationConfigMixin
+import transformers
+
+try:
+    from transformers.core_model_loading import ConversionOps
+    from transformers.quantizers import HfQuantizer, auto, register_quantization_config, register_quantizer
+    from transformers.utils.quantization_config import QuantizationConfigMixin
+except ImportError as error:
+    raise ImportError(f"ecmv.torch.transformers needs transformers 5, not {transformers.__version__}.") from error
 
 from ..errors import InvalidArgument, Refused
 from . import coded as coded_tensors
@@ -264,6 +269,8 @@ def _skipped_names(model, skip, report):
 
 def adopt(model, codec, settings, skip, joined, report):
     """Makes save_pretrained() of a model that convert_all_linear() has converted write what from_pretrained() reads."""
+    if not isinstance(model, transformers.PreTrainedModel):
+        return
     config = EcmvConfig(codec, settings, _skipped_names(model, skip, report), joined,
                         dtype=str(model.dtype))
     model.hf_quantizer = EcmvHfQuantizer(config, pre_quantized=True)
