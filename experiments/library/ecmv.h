@@ -274,7 +274,8 @@ typedef struct ecmv_product_options {
  * added, and a y in bf16 gets the nearest number, of two equally near ones the even one.
  *
  * Everything that takes time is done when a product is bound: kernels are chosen and bound for all numbers of tokens
- * (up to 64 at once; more tokens are multiplied in parts), memory is allocated, and each kernel runs once. Bind on no
+ * (64 at once and, where a kernel or a BLAS takes so many and memory for it is at most 1/256 of the device's, up to
+ * 4096; more tokens are multiplied in parts), memory is allocated, and each kernel runs once. Bind on no
  * thread whose stream is under capture.
  *
  * A product that was freed, or that never was, is told from others: ECMV_INVALID_ARGUMENT. */

@@ -15,16 +15,25 @@ namespace {
 using backends::Activations;
 using backends::Op;
 
-// Every number of tokens up to 8 has a kernel of its own; above, they are rounded up to multiples of 8.
+// Every number of tokens up to 8 has a kernel of its own; above, they are rounded up to multiples of 8, from 64 on to
+// powers of two.
 constexpr int kEach = 8, kStep = 8;
 
 std::vector<int> batches_up_to(int64_t max_tokens) {
-  const auto most = static_cast<int>(std::min<int64_t>(max_tokens, backends::kMaxBatch));
+  const auto most = static_cast<int>(std::min<int64_t>(max_tokens, backends::kMostTokens));
   std::vector<int> batches;
-  for (int batch = 1; batch < most; batch += batch < kEach ? 1 : kStep) batches.push_back(batch);
+  for (int batch = 1; batch < most; batch += batch < kEach ? 1 : batch < backends::kMaxBatch ? kStep : batch)
+    batches.push_back(batch);
   batches.push_back(most);
   return batches;
 }
+
+// More tokens than this multiply a matrix that was decoded as a whole faster than a kernel does
+// (codecs/quad_huffman/notes/many_tokens.md).
+constexpr int kMostFused = 256;
+// Memory for more than 64 tokens at once is at most this part of the device's: a prompt is no reason to give back what
+// coding has saved.
+constexpr int64_t kPartOfMemory = 256;
 
 // The codec's reference decoder as a kernel: one block, so one thread.
 struct ReferenceDecode {
@@ -103,7 +112,8 @@ Product::Product(std::shared_ptr<Workspace> workspace, const ecmv_compressed_mat
     expect_aligned(request_.bias, backends::bytes_of(request_.y), "The bias");
     expect_usable(request_.bias, view_->shape.rows * backends::bytes_of(request_.y), "The bias");
   }
-  for (const int batch : batches_up_to(request_.max_tokens)) parts_.push_back(bind_part(batch));
+  for (const int batch : batches_up_to(request_.max_tokens))
+    if (auto part = bind_part(batch)) parts_.push_back(std::move(part));
   piece_ = workspace_->piece_for(needs());
   if (is_gpu(device)) run_all_once();
 }
@@ -167,9 +177,19 @@ std::string Product::Candidate::name() const {
 // float32, which holds it; decoders. Of a kernel's policies the one that it chooses is the first.
 std::vector<Product::Candidate> Product::candidates(int batch) {
   std::vector<Candidate> all;
+  if (batch > kMostFused) add_candidates(all, Op::decode, Activations::f32, batch);
   if (request_.x == Activations::bf16) add_candidates(all, Op::matmul, Activations::bf16, batch);
-  for (const Op op : {Op::matmul, Op::decode}) add_candidates(all, op, Activations::f32, batch);
+  add_candidates(all, Op::matmul, Activations::f32, batch);
+  if (batch <= kMostFused) add_candidates(all, Op::decode, Activations::f32, batch);
   return all;
+}
+
+// With more than 64 tokens only a BLAS pays for decoding the whole matrix.
+bool Product::multiplies_at_once(Engine& engine, const backends::Kernel& kernel, int batch) const {
+  if (kernel.op == Op::matmul) return batch <= kernel.most_tokens;
+  backends::Executor& executor = *engine.executor;
+  return batch <= backends::kMaxBatch || (batch <= executor.most_decoded_tokens() &&
+                                          executor.decoded_activations(*view_, false, request_.x) == Activations::bf16);
 }
 
 void Product::add_candidates(std::vector<Candidate>& to, Op op, Activations activations, int batch) {
@@ -178,6 +198,7 @@ void Product::add_candidates(std::vector<Candidate>& to, Op op, Activations acti
       if (kernel.op != op || kernel.whole_chain || kernel.group_cols != 0) continue;
       if (op == Op::matmul && kernel.activations != activations) continue;
       engine.executor->select();
+      if (!multiplies_at_once(engine, kernel, batch)) continue;
       const backends::Policy& chosen = backends::chosen_policy(kernel, *view_, engine.device->info(), batch);
       to.push_back({&engine, &kernel, &chosen});
       for (const backends::Policy& policy : kernel.policies)
@@ -185,13 +206,13 @@ void Product::add_candidates(std::vector<Candidate>& to, Op op, Activations acti
     }
 }
 
-// On CPUs the reference decoder comes last.
+// nullptr: so many tokens are multiplied in parts. One at least has a part; on CPUs the reference decoder comes last.
 std::unique_ptr<Product::Part> Product::bind_part(int batch) {
   const std::vector<Candidate> all = candidates(batch);
   const bool emulated = workspace_->engines.front().device->info().emulated;  // its times say nothing
   std::unique_ptr<Part> part =
       request_.measure && !emulated && view_->shape.elements() > 0 ? fastest_part(all, batch) : first_part(all, batch);
-  if (part != nullptr) return part;
+  if (part != nullptr || !parts_.empty()) return part;
   if (workspace_->engines.front().executor->runs_host_code()) return reference_part(batch);
   throw Failure(ECMV_REFUSED, !first_reason_.empty()
                                   ? first_reason_
@@ -265,7 +286,8 @@ std::unique_ptr<Product::Part> Product::try_candidate(const Candidate& candidate
         part->activations = kernel->activations;
         (kernel->op == Op::matmul ? part->product : part->decode) = bound;
         if (kernel->op == Op::decode) multiply_decoded(*part);
-        return part;
+        if (is_affordable(*part)) return part;
+        reason = "There is not enough memory for so many tokens at once.";
       }
     } catch (const backends::Refused& refused) {
       reason = refused.what();
@@ -298,6 +320,13 @@ Workspace::Needs Product::needs_of(const Part& part) const {
   return {.tokens = part.batch * token,
           .sums = part.batch * rows * static_cast<int64_t>(sizeof(float)),
           .scratch = part.product.facts.scratch_bytes};
+}
+
+bool Product::is_affordable(const Part& part) const {
+  const int64_t memory = part.engine->device->info().memory_bytes;
+  const Workspace::Needs needs = needs_of(part);
+  return part.batch <= backends::kMaxBatch || memory == 0 ||
+         needs.tokens + needs.sums + needs.scratch <= memory / kPartOfMemory;
 }
 
 Workspace::Needs Product::needs() const {

@@ -219,6 +219,7 @@ TEST_CASE("products of every codec on a CPU are right for any number of tokens")
     const Context context = open(backend);
     check_all_codecs(context, {1, 2, 7, 64, 65}, 33, 331);
     check_all_codecs(context, {3, 9}, 64, 512);
+    check_all_codecs(context, {130, 300}, 24, 136);
   }
 }
 
@@ -240,6 +241,24 @@ TEST_CASE("products of the kernels that were the fastest are right, and one shap
                   plain = bind(context, w.matrix, options_of(64, "bf16", "bf16"));
     for (const int64_t tokens : {1, 64})
       CHECK(ecmv_product_kernel(older.get(), tokens) == std::string(ecmv_product_kernel(plain.get(), tokens)));
+  }
+}
+
+TEST_CASE("a product of many tokens takes no more memory than it may, and a kernel gets no more tokens than it takes") {
+  need_codec("raw_bf16");
+  for (const char* codec : {"raw_bf16", "rans"}) {
+    const Weights w = some_weights(codec, "bf16", 24, 136);
+    if (w.matrix == nullptr) continue;
+    for (const char* backend : {"simd", "scalar"}) {
+      INFO(codec << " on " << backend);
+      const Context context = open(backend);
+      const Product few = bind(context, w.matrix, options_of(64, "bf16", "bf16")),
+                    many = bind(context, w.matrix, options_of(int64_t{1} << 31, "bf16", "bf16"));
+      CHECK(ecmv_product_kernel(many.get(), 64) == std::string(ecmv_product_kernel(few.get(), 64)));
+      CHECK(ecmv_product_kernel(many.get(), 1 << 30) != std::string());
+      CHECK(ecmv_product_scratch_bytes(many.get()) < (size_t{1} << 30));
+      check_enqueue(context, many, w, {"bf16"}, {"bf16"}, {}, 4200, 5);
+    }
   }
 }
 
@@ -270,6 +289,7 @@ TEST_CASE("products of every codec on a GPU are right for any number of tokens",
     ++devices;
     check_all_codecs(context, {1, 2, 7, 64, 65, 200}, 256, 1024);
     check_all_codecs(context, {1, 9, 64}, 512, 1024, 1);
+    for (const int measure : {0, 1}) check_all_codecs(context, {100, 300, 1100, 5000}, 256, 512, measure);
   }
   if (devices == 0) SKIP("There is no GPU here.");
 }

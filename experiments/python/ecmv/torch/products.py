@@ -18,7 +18,7 @@ from .. import library
 from ..errors import InvalidArgument, Refused, Unavailable
 from . import coded as coded_tensors
 
-MOST_TOKENS = 1 << 31  # more than 64 are multiplied in parts
+MOST_TOKENS = 1 << 31  # many are multiplied in parts
 measure = False  # whether products time the kernels that take their matrix, and take the fastest
 
 _lock = threading.RLock()
