@@ -33,6 +33,8 @@ struct Libtorch {
   int32_t (*get_sizes)(Tensor, int64_t**) = nullptr;
   int32_t (*get_strides)(Tensor, int64_t**) = nullptr;
   int32_t (*get_dtype)(Tensor, int32_t*) = nullptr;
+  int32_t (*get_device_type)(Tensor, int32_t*) = nullptr;
+  int32_t (*get_device_index)(Tensor, int32_t*) = nullptr;
   int32_t (*empty_strided)(int64_t, const int64_t*, const int64_t*, int32_t, int32_t, int32_t, Tensor*) = nullptr;
   int32_t (*copy)(Tensor, Tensor, int32_t) = nullptr;
   int32_t (*dtype_bfloat16)() = nullptr;
@@ -60,6 +62,8 @@ std::string Libtorch::open(const char* cpu, const char* gpu) {
   take(host, get_sizes, "get_sizes");
   take(host, get_strides, "get_strides");
   take(host, get_dtype, "get_dtype");
+  take(host, get_device_type, "get_device_type");
+  take(host, get_device_index, "get_device_index");
   take(host, empty_strided, "empty_strided");
   take(host, copy, "copy_");
   take(host, dtype_bfloat16, "dtype_bfloat16");
@@ -161,6 +165,20 @@ Tensor new_tensor(std::span<const int64_t> leading, int64_t last, const ecmv_tor
   return made;
 }
 
+// Kernels of a CPU would read a GPU's memory, and the other way round.
+void expect_same_device(Tensor x, const ecmv_torch_binding& to) {
+  int32_t type = 0, index = 0;
+  expect(torch.get_device_type(x, &type), "the device of x");
+  expect(torch.get_device_index(x, &index), "the device of x");
+  const bool on_cpu = type == torch.device_type_cpu();
+  if (to.device < 0 ? on_cpu : type == torch.device_type_cuda() && index == to.device) return;
+  const auto name = [](bool cpu, int32_t number) {
+    return cpu ? std::string("a CPU") : "GPU " + std::to_string(number);
+  };
+  throw std::runtime_error("ecmv::linear: the coded weights are on " + name(to.device < 0, to.device) +
+                           ", and x is on " + name(on_cpu, index) + ".");
+}
+
 Tensor multiply(Tensor x, const ecmv_torch_binding& to, int64_t rows) {
   int64_t dims = 0, *sizes = nullptr, *strides = nullptr;
   int32_t dtype = 0;
@@ -174,6 +192,7 @@ Tensor multiply(Tensor x, const ecmv_torch_binding& to, int64_t rows) {
   if (dtype != (to.bf16 != 0 ? torch.dtype_bfloat16() : torch.dtype_float32()))
     throw std::runtime_error(std::string("ecmv::linear: x is to have the dtype ") +
                              (to.bf16 != 0 ? "bfloat16." : "float32."));
+  expect_same_device(x, to);
   const std::span<const int64_t> shape(sizes, static_cast<size_t>(dims)), leading = shape.first(shape.size() - 1);
   std::optional<TokenShape> tokens = tokens_of(shape, {strides, shape.size()});
   OwnTensor packed(nullptr);

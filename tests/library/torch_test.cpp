@@ -167,6 +167,10 @@ TEST_CASE("what PyTorch's operator cannot multiply ends in a sentence and leaves
     CHECK_THAT(run(tensor(x.data(), {2, kCols}, {kCols, 1}, kBfloat16), nullptr, kRows),
                ContainsSubstring("x is to have the dtype float32"));
     CHECK_THAT(run(tensor(x.data(), {101, kCols}, {0, 1}), nullptr, kRows), ContainsSubstring("1 to 100 tokens"));
+    *found<int32_t*>("device_of_tensors") = 1;
+    CHECK_THAT(run(tensor(x.data(), {2, kCols}, {kCols, 1}), nullptr, kRows),
+               ContainsSubstring("the coded weights are on a CPU, and x is on GPU 0."));
+    *found<int32_t*>("device_of_tensors") = 0;
     const int asked_before = asked;
     CHECK_THAT(run(tensor(x.data(), {2, kCols}, {kCols, 1}), tensor(x.data(), {kRows}, {1}), kRows),
                ContainsSubstring("nothing is bound here."));

@@ -12,6 +12,7 @@ typedef struct Tensor {
 
 enum { BF16 = 15, F32 = 6 };
 int live_tensors = 0;
+int32_t device_of_tensors = 0;
 void (*registered_kernel)(uint64_t*, uint64_t, uint64_t) = NULL;
 
 static int64_t extent_of(const Tensor* tensor) {
@@ -56,6 +57,11 @@ int32_t aoti_torch_get_dim(Tensor* tensor, int64_t* dim) { return *dim = tensor-
 int32_t aoti_torch_get_sizes(Tensor* tensor, int64_t** sizes) { return *sizes = tensor->sizes, 0; }
 int32_t aoti_torch_get_strides(Tensor* tensor, int64_t** strides) { return *strides = tensor->strides, 0; }
 int32_t aoti_torch_get_dtype(Tensor* tensor, int32_t* dtype) { return *dtype = tensor->dtype, 0; }
+int32_t aoti_torch_get_device_type(Tensor* tensor, int32_t* type) {
+  (void)tensor;
+  return *type = device_of_tensors, 0;
+}
+int32_t aoti_torch_get_device_index(Tensor* tensor, int32_t* index) { return (void)tensor, *index = 0, 0; }
 int32_t aoti_torch_empty_strided(int64_t dim, const int64_t* sizes, const int64_t* strides, int32_t dtype,
                                  int32_t device_type, int32_t device, Tensor** made) {
   *made = make_tensor(NULL, dim, sizes, strides, dtype);

@@ -191,7 +191,8 @@ def _load_matrices(path, names, modules, device, function):
         def load_one(name):
             matrix = coded_tensors.Matrix(library.make(function, file, name.encode()))
             module = modules[name]
-            onto = module.target_device or device or "cpu"
+            own = None if module.coded.is_meta else module.coded.device
+            onto = module.target_device or own or device or "cpu"
             module.take(matrix, coded_tensors.pack(matrix).to(onto))
 
         with concurrent.futures.ThreadPoolExecutor(products.workers()) as pool:

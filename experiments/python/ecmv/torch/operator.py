@@ -56,7 +56,8 @@ def _register():
         library.call("ecmv_torch_register", os.path.join(folder, "libtorch_cpu.so").encode(),
                      gpu[0].encode() if gpu else None, _bind_missing)
     except Unavailable as error:
-        raise Unavailable(f"This PyTorch, {torch.__version__}, cannot be used: {error} 2.11 can be.") from None
+        raise Unavailable(f"The operator of PyTorch {torch.__version__} cannot be made: {error} It was written for "
+                          "PyTorch 2.11.") from None
 
 
 _register()
