@@ -14,6 +14,8 @@
 #include "backends/exact_product.h"
 #include "backends/pass.h"
 #include "codecs/did_you_mean.h"
+#include "ecmv_build.h"
+#include "ecmv_revision.h"
 #include "experiments/library/encoding.h"
 #include "experiments/library/handles.h"
 #include "experiments/library/kernel_choice.h"
@@ -277,6 +279,15 @@ extern "C" {
 const char* ecmv_last_error(void) { return last_error; }
 
 const char* ecmv_version(void) { return ECMV_VERSION; }
+
+ecmv_status ecmv_describe_build(ecmv_build* build) {
+  return guarded([&] {
+    need(build, "build");
+    expect_struct(build->struct_bytes, sizeof(ecmv_build), "build");
+    *build = {build->struct_bytes, ECMV_GIT_REVISION,   ECMV_GIT_DIRTY,
+              ECMV_COMPILER,       ECMV_COMPILER_FLAGS, ECMV_BUILD_TYPE};
+  });
+}
 
 const char* ecmv_codec_id(size_t number) {
   const CodecText* text = nullptr;

@@ -52,6 +52,15 @@ ECMV_API const char* ecmv_last_error(void);
 /* The version of the library that the program runs with: "0.1.0". */
 ECMV_API const char* ecmv_version(void);
 
+/* What the library was built of, for records of measurements. The texts stay valid. */
+typedef struct ecmv_build {
+  size_t struct_bytes;      /* sizeof(ecmv_build), set by the caller */
+  const char* git_revision; /* "" if it was built of no git tree */
+  int git_dirty;            /* 1 if files of that revision had been changed */
+  const char *compiler, *compiler_flags, *build_type;
+} ecmv_build;
+ECMV_API ecmv_status ecmv_describe_build(ecmv_build* build);
+
 /* --- codecs --------------------------------------------------------------------------------------- */
 
 /* Codecs by number, from 0. NULL past the last one. The texts stay valid. */

@@ -98,6 +98,13 @@ void check_matmul(const Context& context, const Matrix& matrix, int batch) {
 
 TEST_CASE("the library knows its version and its codecs") {
   CHECK(std::string(ecmv_version()).find('.') != std::string::npos);
+  ecmv_build build = {};
+  CHECK(ecmv_describe_build(&build) == ECMV_INVALID_ARGUMENT);
+  CHECK(ecmv_describe_build(nullptr) == ECMV_INVALID_ARGUMENT);
+  build.struct_bytes = sizeof(build);
+  REQUIRE(ecmv_describe_build(&build) == ECMV_OK);
+  CHECK((build.git_revision[0] == 0 || std::strlen(build.git_revision) == 40));
+  CHECK(std::strlen(build.compiler) > 3);
   REQUIRE(ecmv_codec_id(0) != nullptr);
   if (ecmv_codec_id(1) != nullptr) CHECK(std::string(ecmv_codec_id(0)) < ecmv_codec_id(1));
   CHECK(std::strlen(ecmv_codec_summary(0)) > 10);

@@ -48,6 +48,8 @@ class Bench(unittest.TestCase):
             self.assertEqual(status, 0, printed)
             cases = ecmv.read_records(records)
             table = results_csv(records)
+            build = json.loads(records.read_text().splitlines()[0])["build"]
+        self.assertTrue(build["compiler"] and build["build_type"], build)
         self.assertIn("coded, eager: 0.5 GiB hold", printed)
         self.assertIn("of the speed of uncompressed, eager", printed)
         ok = cases[cases.status == "ok"]

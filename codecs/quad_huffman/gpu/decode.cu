@@ -1,8 +1,9 @@
-// Decodes int8, bf16 and f8 elements to memory, from rows or fragments. A lane that stored its own row would send 16
-// bytes to each of 32 rows, which memory takes at a fifth of its speed. So a lane group collects rows of 256 bytes in
-// shared memory (tile/rows.h), and lanes store each row together, 16 bytes a lane. Longer runs of a row are faster,
-// though lines have 128 bytes (H200, bf16: 1.00 T elements/s with 128 bytes, 1.10 with 256). Raw bits of int8 elements
-// are loaded early (16384 x 16384, K = 8: B = 3, T = 12 119.5 us, 123.9 without; B = 4, T = 8 117.2 us, 120.6 without).
+// Decodes int8, bf16 and f8 elements to memory; bf16 also from fragments, for products by a BLAS. A lane that
+// stored its own row would send 16 bytes to each of 32 rows, which memory takes at a fifth of its speed. So a lane
+// group collects rows of 256 bytes in shared memory (tile/rows.h), and lanes store each row together, 16 bytes a lane.
+// Longer runs of a row are faster, though lines have 128 bytes (H200, bf16: 1.00 T elements/s with 128 bytes, 1.10 with
+// 256). Raw bits of int8 elements are loaded early (16384 x 16384, K = 8: B = 3, T = 12 119.5 us, 123.9 without; B = 4,
+// T = 8 117.2 us, 120.6 without).
 #include <algorithm>
 
 #include "codecs/quad_huffman/gpu/kernels.h"
@@ -38,28 +39,19 @@ ECMV_GPU_DEVICE void store_piece(gpu::Pointer<const std::byte> piece, gpu::Point
   }
 }
 
-// The same for a piece of fragments: 16 rows of twice as many columns. A lane puts 16 bytes of a row together, eight
-// columns of four lanes, or 16 where elements are bytes, and all lanes store 512 bytes of a row.
-template <int kElementBytes, FragmentRuns kRuns>
+// The same for a piece of fragments of bf16: 16 rows of twice as many columns. A lane puts 16 bytes of a row together
+// from four stored rows, and all lanes store 512 bytes of a row.
 ECMV_GPU_DEVICE void store_fragments(gpu::Pointer<const std::byte> piece, gpu::Pointer<std::byte> decoded,
                                      int64_t row_bytes, int rows, int bytes, bool aligned) {
-  const int lane = LaneGroup::lane(), left = bytes - lane * 16;
+  const int lane = LaneGroup::lane(), left = bytes - lane * 16, unit = lane / 2, half = lane % 2;
   if (left <= 0) return;
-  // The unit of eight stored columns, and where its words lie in the stored row.
-  const int unit = kElementBytes == 2 ? lane / 2 : lane, chunk = unit * kFragmentCols * kElementBytes / 16,
-            half = kElementBytes == 2 ? lane % 2 : unit % 2 * 2, below = kElementBytes == 2 ? 2 : 1;
   ECMV_GPU_NO_UNROLL
   for (int row = 0; row < rows; ++row) {
     uint32_t words[4];
     ECMV_GPU_UNROLL
-    for (int t = 0; t < 4; ++t) {
-      const int stored = row % 8 * 4 + t;
-      words[t] = gpu::cast<const uint32_t>(piece + place_in_piece(stored, chunk))[half + row / 8 * below];
-    }
-    gpu::uint4 whole{words[0], words[1], words[2], words[3]};
-    if constexpr (kElementBytes == 1 && kRuns == FragmentRuns::pairs)
-      whole = gpu::uint4{gpu::byte_permute(words[0], words[1], 0x5410), gpu::byte_permute(words[2], words[3], 0x5410),
-                         gpu::byte_permute(words[0], words[1], 0x7632), gpu::byte_permute(words[2], words[3], 0x7632)};
+    for (int t = 0; t < 4; ++t)
+      words[t] = gpu::cast<const uint32_t>(piece + place_in_piece(row % 8 * 4 + t, unit))[half + row / 8 * 2];
+    const gpu::uint4 whole{words[0], words[1], words[2], words[3]};
     const gpu::Pointer<std::byte> to = decoded + (row * row_bytes + lane * 16);
     if (aligned) {
       *gpu::cast<gpu::uint4>(to) = whole;
@@ -79,7 +71,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void decode(Matrix matrix, Block
   using TileOf = TileLanes<kSymbolCols, kForm, kSymbolsOfWindow, kEarlyForm<kForm>>;
   using Piece = RowsPiece<TileOf>;
   constexpr int kRows = kFragments ? kUnitRows : kLanes, kOfStored = kFragments ? 2 : 1;
-  constexpr FragmentRuns kRuns = Piece::kFloats ? FragmentRuns::pairs : FragmentRuns::fours;
   const int lane_group = LaneGroup::uniform(LaneGroup::group());
   TileOf tile(gpu::shared_memory() + (plan.rings + lane_group * TileOf::kSharedBytes), hidden);
   Piece piece{gpu::shared_memory() + (plan.inputs + lane_group * Piece::kBytes), Piece::in_all_elements(matrix.lowest)};
@@ -107,7 +98,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void decode(Matrix matrix, Block
       piece.decode(tile, table, s, patches, [&](int, int stored_cols) {
         const int bytes = kOfStored * stored_cols * Piece::kElementBytes, own = bytes_left < bytes ? bytes_left : bytes;
         if constexpr (kFragments)
-          store_fragments<Piece::kElementBytes, kRuns>(piece.bytes, to, row_bytes, rows, own, aligned);
+          store_fragments(piece.bytes, to, row_bytes, rows, own, aligned);
         else
           store_piece(piece.bytes, to, row_bytes, rows, own, aligned);
         to += bytes;
@@ -138,7 +129,9 @@ BlockPlan plan_decode(const RingPolicy& policy, const Header& code, datasets::Sh
 std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
                     const backends::Policy& named) {
   if (is_plain(view)) return kRefusesPlain;
-  if (header_of(view).layout == Layout::strips) return "The kernel takes rows and fragments; these are strips.";
+  const bool fragments = header_of(view).layout == Layout::fragments && view.type == datasets::ElementType::bf16;
+  if (!fragments)  // no BLAS multiplies others
+    if (std::string reason = refuses_matrix(view, Layout::rows, Elements::any); !reason.empty()) return reason;
   const BlockPlan plan = plan_decode(named.as<RingPolicy>(), header_of(view), stored_shape(view), device.shared_bytes);
   return plan.lane_groups == 0 ? kRefusesSharedMemory : "";
 }
@@ -164,9 +157,13 @@ Kernel kernel_of(const Header& code) {
   const auto kernel = [&](auto symbol_cols, auto form, auto symbols) -> Kernel {
     constexpr int kSymbolCols = decltype(symbol_cols)::value, kForm = decltype(form)::value,
                   kSymbols = decltype(symbols)::value;
-    return code.layout == Layout::fragments ? decode<kSymbolCols, kForm, kSymbols, true>
-                                            : decode<kSymbolCols, kForm, kSymbols, false>;
+    if constexpr (is_float(kForm) && !is_f8(kForm) && kSymbols == 2)
+      if (code.layout == Layout::fragments) return decode<kSymbolCols, kForm, kSymbols, true>;
+    return decode<kSymbolCols, kForm, kSymbols, false>;
   };
+  if (code.layout == Layout::fragments)  // one window for all tables
+    return code.symbol_cols == 8 ? kernel(Constant<8>{}, Constant<float_raw_bits(8)>{}, Constant<2>{})
+                                 : kernel(Constant<4>{}, Constant<float_raw_bits(4)>{}, Constant<2>{});
   return is_float(code.form) ? for_float_code(code, kernel) : for_code<has_short_windows>(code, kernel);
 }
 

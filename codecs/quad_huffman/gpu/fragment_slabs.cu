@@ -1,4 +1,4 @@
-// Products of fragments of bf16 and f8 in symbols of eight with more than 64 tokens. The sums of 128 tokens and 128
+// Products of fragments of bf16 in symbols of eight with more than 64 tokens. The sums of 128 tokens and 128
 // rows fill the registers of four lane groups, and lane groups that decode have none to spare. So 16 lane groups decode
 // to slabs in shared memory (tokens/slabs.h), four multiply slabs with blocks of 64 columns of the tokens, and nobody
 // waits but at the gates of a slab or a block. (H200, 16384 x 16384, T = 12, 128 tokens: 197 us; by fragments_many.cu,
@@ -259,9 +259,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kAllGroups* kLanes,
 }
 
 FragmentsKernel kernel_of(const Header& code) {
-  if (!is_float(code.form) || code.symbol_cols != 8) return nullptr;
-  return is_f8(code.form) ? FragmentsKernel{multiply_by_slabs<f8_form(8)>}
-                          : FragmentsKernel{multiply_by_slabs<float_raw_bits(8)>};
+  const bool bf16_in_eights = is_float(code.form) && !is_f8(code.form) && code.symbol_cols == 8;
+  return bf16_in_eights ? multiply_by_slabs<float_raw_bits(8)> : FragmentsKernel{nullptr};
 }
 
 // Chooses the number of shares whose blocks are done first.
@@ -304,8 +303,7 @@ constexpr backends::Policy kPolicies[] = {{"tokens128"}};
 std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
                     const backends::Policy& named) {
   if (!gpu::have_bulk_copies(device)) return "The kernel needs bulk copies, which devices have from sm_90 on.";
-  return refuses_fragments(view, device, named, plan_tokens,
-                           "The kernel is for bf16 and f8 elements in symbols of eight.");
+  return refuses_fragments(view, device, named, plan_tokens, "The kernel is for bf16 elements in symbols of eight.");
 }
 
 // Tokens in the order of slabs lie in the scratch after the sums of shares.

@@ -26,6 +26,12 @@ class SizesStruct(ctypes.Structure):
                 ("padding", _int64), ("stored", _int64), ("bits_per_element", ctypes.c_double)]
 
 
+class BuildStruct(ctypes.Structure):
+    """ecmv_build."""
+    _fields_ = [("struct_bytes", _bytes), ("git_revision", _text), ("git_dirty", ctypes.c_int), ("compiler", _text),
+                ("compiler_flags", _text), ("build_type", _text)]
+
+
 class SectionStruct(ctypes.Structure):
     """ecmv_stored_section."""
     _fields_ = [("struct_bytes", _bytes), ("name", _text), ("role", _text), ("place", _array), ("bytes", _bytes),
@@ -67,6 +73,7 @@ def filled(struct, **fields):
 _FUNCTIONS = {
     "ecmv_last_error": (_text, []),
     "ecmv_version": (_text, []),
+    "ecmv_describe_build": (_status, [ctypes.POINTER(BuildStruct)]),
     "ecmv_codec_id": (_text, [_bytes]),
     "ecmv_codec_summary": (_text, [_bytes]),
     "ecmv_load_codec_library": (_status, [_text]),

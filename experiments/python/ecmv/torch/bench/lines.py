@@ -1,5 +1,6 @@
 """Records as reports/README.md describes them: a run, and a case for each way to run a model."""
 
+import ctypes
 import datetime
 import hashlib
 import json
@@ -10,7 +11,7 @@ import statistics
 import torch
 import transformers
 
-from ... import version
+from ... import library, version
 from . import machine
 from .models import linears_of
 
@@ -30,9 +31,8 @@ class Lines:
         self._write({"schema": 1, "kind": "run", "run": self.run, "experiment": EXPERIMENT,
                      "question": "How fast does a model run in a program with coded weights, and in how much memory?",
                      "date": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "seed": seed, "arguments": arguments,
-                     "build": {"git_revision": "", "git_dirty": False, "compiler": "", "compiler_flags": "",
-                               "build_type": "", "libraries": {"ecmv": version(), "torch": torch.__version__,
-                                                               "transformers": transformers.__version__}},
+                     "build": {**_build(), "libraries": {"ecmv": version(), "torch": torch.__version__,
+                                                         "transformers": transformers.__version__}},
                      "machine": machine.description(device),
                      "config": {"name": EXPERIMENT, "hash": _hash(text), "text": text}})
 
@@ -43,6 +43,15 @@ class Lines:
 
     def write(self, case):
         self._write({"schema": 1, "kind": "case", "run": self.run, "experiment": EXPERIMENT, **case})
+
+
+def _build():
+    """Of the library, whose kernels run."""
+    build = library.filled(library.BuildStruct)
+    library.call("ecmv_describe_build", ctypes.byref(build))
+    return {"git_revision": build.git_revision.decode(), "git_dirty": bool(build.git_dirty),
+            "compiler": build.compiler.decode(), "compiler_flags": build.compiler_flags.decode(),
+            "build_type": build.build_type.decode()}
 
 
 def _hash(text):
