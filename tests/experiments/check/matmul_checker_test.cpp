@@ -3,7 +3,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <set>
+#include <vector>
 
 #include "experiments/check/products.h"
 #include "experiments/config/experiment.h"
@@ -250,4 +253,31 @@ TEST_CASE("tokens depend on seed, layer, token and column alone") {
   for (const float x : large.tokens[1]) sum += x, squares += x * x;
   CHECK(std::fabs(sum / 2560) < 0.1);
   CHECK(std::fabs(squares / 2560 - 1) < 0.1);
+}
+
+TEST_CASE("references of many tokens are those of the tokens, all of which differ") {
+  const std::vector<datasets::Matrix> matrices = {gaussian_matrix({5, 70}, 4)};
+  constexpr int kTokens = 200;
+  for (const auto activations : {backends::Activations::f32, backends::Activations::bf16}) {
+    const auto many = experiments::compute_reference_products(matrices, 1, kTokens, {}, activations);
+    const auto few = experiments::compute_reference_products(matrices, 1, 64, {}, activations);
+    REQUIRE(many.batch == kTokens);
+    REQUIRE(many.tokens[0].size() == size_t{kTokens} * 70);
+    CHECK(many.first_tokens(64)[0] == few.tokens[0]);
+    const backends::ExactProduct direct = backends::exact_product(matrices[0].view(), many.tokens[0], kTokens),
+                                 &exact = many.layers[0];
+    CHECK(exact.batch == kTokens);
+    CHECK(exact.sums == direct.sums);
+    CHECK(exact.magnitudes == direct.magnitudes);
+    CHECK(exact.norms == direct.norms);
+    CHECK(exact.x_magnitudes == direct.x_magnitudes);
+    CHECK(exact.w_magnitudes == direct.w_magnitudes);
+    std::set<std::vector<float>> different;
+    for (auto token = many.tokens[0].begin(); token != many.tokens[0].end(); token += 70) {
+      different.emplace(token, token + 70);
+      if (activations == backends::Activations::bf16)
+        CHECK(std::all_of(token, token + 70, [](float x) { return experiments::rounded_to_bf16(x) == x; }));
+    }
+    CHECK(different.size() == kTokens);
+  }
 }
