@@ -186,6 +186,13 @@ class Coverage(Case):
         report = self.coded(make("llama"), join=False).ecmv_report
         self.assertEqual(len(report.converted), 2 * 7 + 1)
 
+    def test_experts_without_weights_wait_on_the_device_of_the_parameters(self):
+        experts = make("mixtral").model.layers[0].mlp.experts
+        waiting = ecmv.torch.EcmvExperts(experts)
+        for module in (*waiting.coded_gate_up, *waiting.coded_down):
+            self.assertTrue(module.coded.is_meta)
+            self.assertEqual(module.target_device, experts.down_proj.device)
+
     def test_experts_of_another_layout_are_refused_aloud(self):
         config = transformers.GptOssConfig(**{**SHAPE, "num_hidden_layers": 1}, head_dim=64, num_local_experts=4)
         model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval().to(DEVICE)

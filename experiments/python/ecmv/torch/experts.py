@@ -38,8 +38,11 @@ class EcmvExperts(torch.nn.Module):
         self.experts_class = type(experts)
         for name, parameter in (("coded_gate_up", experts.gate_up_proj), ("coded_down", experts.down_proj)):
             count, rows, cols = parameter.shape
-            setattr(self, name, torch.nn.ModuleList(
-                EcmvLinear(cols, rows, bias=False, device="meta", dtype=parameter.dtype) for _ in range(count)))
+            modules = torch.nn.ModuleList(
+                EcmvLinear(cols, rows, bias=False, device="meta", dtype=parameter.dtype) for _ in range(count))
+            for module in modules:
+                module.target_device = None if parameter.is_meta else parameter.device
+            setattr(self, name, modules)
         self.train(experts.training)
 
     def forward(self, hidden_states, top_k_index, top_k_weights):
