@@ -2,6 +2,7 @@
 #include "experiments/library/product.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "backends/activations.h"
 #include "backends/exact_product.h"
@@ -15,22 +16,26 @@ namespace {
 using backends::Activations;
 using backends::Op;
 
-// Every number of tokens up to 8 has a kernel of its own; above, they are rounded up to multiples of 8, from 64 on to
-// powers of two.
-constexpr int kEach = 8, kStep = 8;
+// More tokens than this multiply a matrix that was decoded as a whole faster than a kernel does
+// (codecs/quad_huffman/notes/many_tokens.md).
+constexpr int kMostFused = 256;
 
+// Every number of tokens up to 8 has a kernel of its own; above, they are rounded up to multiples of 8, from 64 on to
+// powers of two, and from 256 on, where a BLAS takes longer for each token more, also to one and a half times these.
 std::vector<int> batches_up_to(int64_t max_tokens) {
+  constexpr int kEach = 8, kStep = 8;
   const auto most = static_cast<int>(std::min<int64_t>(max_tokens, backends::kMostTokens));
+  const auto after = [](int batch) {
+    if (batch < backends::kMaxBatch) return batch + (batch < kEach ? 1 : kStep);
+    if (batch < kMostFused) return 2 * batch;
+    return std::has_single_bit(static_cast<unsigned>(batch)) ? batch / 2 * 3 : batch / 3 * 4;
+  };
   std::vector<int> batches;
-  for (int batch = 1; batch < most; batch += batch < kEach ? 1 : batch < backends::kMaxBatch ? kStep : batch)
-    batches.push_back(batch);
+  for (int batch = 1; batch < most; batch = after(batch)) batches.push_back(batch);
   batches.push_back(most);
   return batches;
 }
 
-// More tokens than this multiply a matrix that was decoded as a whole faster than a kernel does
-// (codecs/quad_huffman/notes/many_tokens.md).
-constexpr int kMostFused = 256;
 // Memory for more than 64 tokens at once is at most this part of the device's: a prompt is no reason to give back what
 // coding has saved.
 constexpr int64_t kPartOfMemory = 256;
