@@ -58,10 +58,6 @@ double distance(const LayerGroup& layer, const Rate& rate) {
   return octaves(layer.rows, rate.rows) + 2 * octaves(layer.cols, rate.cols) + (layer.kind == rate.kind ? 0 : 0.25);
 }
 
-bool is_listed(const std::string& codec, std::string_view list) {
-  return ("," + std::string(list) + ",").find("," + codec + ",") != std::string::npos;
-}
-
 std::string format_of(const CaseRecord& r) {
   const std::string quantiser = reports::quantiser_label(r);
   return quantiser.empty() ? r.data.type : quantiser;
@@ -94,7 +90,7 @@ Outlook outlook_of(const CaseRecord& r, const OutlookTask& task) {
                   .codec = reports::codec_label(r),
                   .device = reports::device_label(r),
                   .kernel = reports::kernel_label(r),
-                  .uncompressed = is_listed(r.codec.id, kDefaultBaseline),
+                  .uncompressed = is_uncompressed(r.codec.id),
                   .snr_db = r.distortion.snr_db,
                   .batch = r.kernel.batch,
                   .disturbed = reports::is_disturbed(r)};
@@ -123,6 +119,10 @@ std::vector<LayerGroup> groups_of(const std::vector<datasets::WeightLayer>& laye
     ++known->layers;
   }
   return groups;
+}
+
+bool is_uncompressed(const std::string& codec) {
+  return ("," + std::string(kDefaultBaseline) + ",").find("," + codec + ",") != std::string::npos;
 }
 
 std::vector<Outlook> outlooks(const reports::RecordSet& records, const OutlookTask& task) {

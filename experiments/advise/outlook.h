@@ -18,12 +18,15 @@ struct LayerGroup {
 };
 std::vector<LayerGroup> groups_of(const std::vector<datasets::WeightLayer>& layers);
 
+// Whether this is one of the baseline codecs.
+bool is_uncompressed(const std::string& codec);
+
 // One codec, on weights in one format.
 struct Outlook {
   std::string format;          // element type or quantiser: "bf16", "absmax[bits=8,group=row]"
   std::string codec;           // with its settings
   std::string device, kernel;  // where that was measured
-  bool uncompressed = false;   // one of the baseline codecs
+  bool uncompressed = false;   // see is_uncompressed
   bool lossless = false;       // the format is the weights' own, and its elements are kept
   double snr_db = reports::kUnknown;
   int64_t batch = 1;  // tokens of a step

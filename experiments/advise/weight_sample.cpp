@@ -10,6 +10,7 @@
 #include "backends/cpu/team.h"
 #include "codecs/registry.h"
 #include "datasets/layers/unpack.h"
+#include "experiments/advise/outlook.h"
 #include "experiments/command/ad_hoc.h"
 #include "experiments/config/expand.h"
 #include "experiments/tune/tuned_file.h"
@@ -59,15 +60,17 @@ int64_t copies_of(const datasets::WeightLayers& weights, const std::vector<datas
   return std::clamp<int64_t>(wanted, 1, std::min<int64_t>(kMostCopies, static_cast<int64_t>(blocks.size())));
 }
 
-// Lossless codecs that have a fused float product there, or a decoder built for speed.
+// Lossless codecs that have a fused float product there, or a decoder built for speed. The uncompressed ones come
+// first: if time runs out, there is something to compare with.
 std::vector<std::string> quick_codecs(const std::string& backend) {
-  const std::string place = backend == "best" ? "simd" : backend;
+  const std::string place = backends::find_backend(backend) == nullptr ? "simd" : backend;  // "best", or a misspelt one
   std::vector<std::string> ids;
   for (const codecs::CodecEntry& entry : codecs::all_codecs())
     if (entry.codec->lossless && std::ranges::any_of(entry.kernels(place), [](const backends::Kernel& kernel) {
           return kernel.op == backends::Op::matmul || kernel.op == backends::Op::decode;
         }))
       ids.emplace_back(entry.id);
+  std::ranges::stable_partition(ids, is_uncompressed);
   return ids;
 }
 

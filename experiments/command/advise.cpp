@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -45,19 +46,29 @@ struct AdviseOptions {
   bool json = false;
 };
 
-std::string why_nothing_runs(const std::string& id) {
+// Throws NothingRuns if the backend has no device here.
+void expect_device(const std::string& id) {
   const backends::Backend* const backend = backends::find_backend(id);
-  if (backend != nullptr)
-    for (const backends::DeviceInfo& info : backend->devices())
-      if (!info.unavailable.empty()) return fmt::format("The backend '{}' is unavailable: {}", id, info.unavailable);
-  return fmt::format("No named codec has a float product on the backend '{}'.", id);
+  if (backend == nullptr) return;
+  if (const std::string reason = backends::why_unavailable(*backend); !reason.empty())
+    throw NothingRuns(fmt::format("The backend '{}' is unavailable: {}", id, reason));
+}
+
+// Why kernels did not multiply weights that a codec has stored, such as NaN among them: each reason once.
+std::set<std::string> refusals_of_products(const reports::RecordSet& records) {
+  std::set<std::string> reasons;
+  for (const reports::CaseRecord& record : records.cases)
+    if (record.size.stored_bytes > 0 && !record.reason.empty()) reasons.insert(record.reason);
+  return reasons;
 }
 
 // Measures the sample until it is done or time runs out.
 reports::RecordSet measure(const AdviseOptions& options, const datasets::WeightLayers& weights,
                            const CommandLine& line) {
+  expect_device(options.sample.backend);
   const Experiment experiment = sample_experiment(options.sample, weights);
-  if (experiment.cases.empty()) throw UsageError(why_nothing_runs(options.sample.backend));
+  if (experiment.cases.empty())
+    throw NothingRuns(fmt::format("No named codec has a float product on the backend '{}'.", options.sample.backend));
   if (!options.sample.tuned.empty())
     for (const std::string& remark : experiment.remarks) std::cerr << remark << "\n";
   reports::RecordSet records;
@@ -217,6 +228,8 @@ int advise(const AdviseOptions& options, const std::string& path, const CommandL
     rows = outlooks(records, {groups_of(weights.layers), type, options.batch, options.sample.activations, ""});
     memory_bytes = memory_of(records, rows);
     found = advice(rows, type, memory_bytes);
+    if (rows.empty() && options.records.empty())
+      for (const std::string& reason : refusals_of_products(records)) found.notes.push_back(reason);
   }
   const int code = rows.empty() && !type.empty() ? kNothingRan : kFine;
   const std::vector<std::string> remarks = remarks_on(weights, dtype, type);

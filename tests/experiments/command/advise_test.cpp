@@ -238,6 +238,31 @@ TEST_CASE("advise measures a sample, keeps its records, and says the same of the
   CHECK_THAT(ecmv.out, ContainsSubstring("No lossless product of bf16 weights was measured"));
 }
 
+TEST_CASE("advise measures the uncompressed weights first: if time runs out, there is something to compare with") {
+  if (codecs::find_codec("raw_bf16") == nullptr) SKIP("this build lacks raw_bf16");
+  Command ecmv;
+  std::ofstream(ecmv.folder / "config.json")
+      << R"({"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 1, "num_attention_heads": 4,
+             "num_key_value_heads": 2, "vocab_size": 64})";
+  ecmv({"advise", "."});
+  const std::string before = "encoding with ";
+  const size_t first = ecmv.err.find(before);
+  REQUIRE(first != std::string::npos);
+  CHECK_THAT(ecmv.err.substr(first + before.size()), StartsWith("raw_bf16"));
+}
+
+TEST_CASE("advise says why no product of the weights was measured") {
+  if (codecs::find_codec("raw_bf16") == nullptr) SKIP("this build lacks raw_bf16");
+  Command ecmv;
+  std::string nans;
+  for (int i = 0; i < 64 * 64; ++i) nans += std::string("\xc0\x7f", 2);
+  const std::string header = R"({"w":{"dtype":"BF16","shape":[64,64],"data_offsets":[0,8192]}})";
+  std::ofstream(ecmv.folder / "nan.safetensors", std::ios::binary)
+      << static_cast<char>(header.size()) << std::string(7, '\0') << header << nans;
+  CHECK(ecmv({"advise", "nan.safetensors", "--codec", "raw_bf16"}) == 6);
+  CHECK_THAT(ecmv.out, ContainsSubstring("there is no advice") && ContainsSubstring("it has NaN"));
+}
+
 TEST_CASE("advise of nothing that is there names what would be") {
   Command ecmv;
   CHECK(ecmv({"advise", "llama_8b"}) == 2);
