@@ -53,8 +53,8 @@ int export_all(const ExportVerbOptions& options, const CommandLine& line) {
     all.interrupted = one.interrupted;
     if (all.interrupted) break;
   }
-  std::cerr << fmt::format("{} streams written, {} refused, {} incorrect, {} failed\n", all.written, all.refused,
-                           all.incorrect, all.failed);
+  std::cerr << fmt::format("{} stream{} written, {} refused, {} incorrect, {} failed\n", all.written,
+                           all.written == 1 ? "" : "s", all.refused, all.incorrect, all.failed);
   if (all.interrupted) return kInterrupted;
   if (all.incorrect > 0) return kUnverified;
   if (all.failed > 0) return kFailedCase;

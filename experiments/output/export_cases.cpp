@@ -2,6 +2,8 @@
 #include "experiments/output/export_cases.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <ostream>
 #include <stdexcept>
@@ -160,7 +162,13 @@ class Exporter {
     std::ofstream file(path, std::ios::binary);
     file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     file.flush();
-    if (!file) throw std::runtime_error(fmt::format("The file {} cannot be written.", path.string()));
+    if (!file) {
+      const std::string why = std::strerror(errno);
+      file.close();
+      std::error_code none;
+      if (std::filesystem::is_regular_file(path, none)) std::filesystem::remove(path, none);  // a part of it is no use
+      throw std::runtime_error(fmt::format("The file {} cannot be written: {}.", path.string(), why));
+    }
     out_ << fmt::format("{}: {}\n", path.string(), what);
   }
 

@@ -165,3 +165,12 @@ TEST_CASE(
   REQUIRE(scales != nullptr);
   CHECK(scales->bytes.size() == 2 * 33 * 3);
 }
+
+TEST_CASE("an export that finds no room says so, and leaves no part of a file") {
+  Command shell("/bin/sh");
+  const std::string export_all =
+      std::string(ECMV_BINARY) + " export --codec " + std::string(some_entry().id) + " --d 256 --layers 4 -o out";
+  CHECK(shell({"-c", "ulimit -f 64; exec " + export_all}) == 2);  // 32 or 64 KiB
+  CHECK_THAT(shell.err, ContainsSubstring("cannot be written: File too large."));
+  CHECK(files_of(shell.folder / "out", ".safetensors").empty());
+}
