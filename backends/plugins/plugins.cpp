@@ -32,9 +32,15 @@ struct Loaded {
 
 namespace fs = std::filesystem;
 
+// The only folder with plugins, if the variable names one.
+std::string asked_folder() {
+  const char* folder = std::getenv("ECMV_PLUGIN_DIR");
+  return folder == nullptr ? "" : folder;
+}
+
 // See plugins.h.
 std::vector<fs::path> plugin_folders() {
-  if (const char* folder = std::getenv("ECMV_PLUGIN_DIR"); folder != nullptr && *folder != 0) return {folder};
+  if (!asked_folder().empty()) return {asked_folder()};
   if (own_file().empty()) return {};
   const fs::path own = own_file().parent_path();
   return {own, own / "ecmv", own / ECMV_PLUGINS_FROM_PROGRAM};
@@ -62,6 +68,9 @@ Loaded load(std::string_view id) {
   if (plugin->compiler != kPluginCompiler)
     return {nullptr, "The plugin was built by the compiler " + std::string(plugin->compiler) + ", this program by " +
                          std::string(kPluginCompiler) + "."};
+  if (plugin->backend.id != id)
+    return {nullptr, "The file libecmv_" + std::string(id) + ".so is the plugin of the backend '" +
+                         std::string(plugin->backend.id) + "'."};
   return {plugin, ""};
 }
 
@@ -101,7 +110,8 @@ void* open_plugin(std::string_view id, const std::string& what, std::string& rea
   const fs::path path = find_plugin(name);
   if (path.empty()) {
     reason = "This build has no plugin for " + what + " (" + name +
-             " is neither beside the program nor where it would be installed).";
+             (asked_folder().empty() ? " is neither beside the program nor where it would be installed)."
+                                     : " is not in " + asked_folder() + ", the folder in ECMV_PLUGIN_DIR).");
     return nullptr;
   }
   if (const std::string broken = why_not_loadable(path); !broken.empty()) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/plugins/plugins.h"
 #include "codecs/registry.h"
 #include "reports/record.h"
 #include "tests/experiments/small_run.h"
@@ -84,6 +85,20 @@ TEST_CASE("an expression that would exhaust the stack or the patience of its mat
   CHECK(ecmv(small({"--filter", "(([a-z0-9]*)*)*#", "--dry-run"})) == 6);
   CHECK(ecmv(small({"--filter", "(a)\\1", "--dry-run"})) == 6);
   CHECK(ecmv(small({"--filter", "scalar.*(rows|cols)", "--dry-run"})) == 0);
+}
+
+TEST_CASE("a plugin under another backend's name is a reason, and where plugins were looked for is told",
+          "[emulator]") {
+  if (!::ecmv::backends::has_plugin("emulator")) SKIP("There is no emulator in this build.");
+  Command ecmv;
+  const fs::path plugins = ecmv.folder / "plugins";
+  fs::create_directory(plugins);
+  ecmv.environment["ECMV_PLUGIN_DIR"] = plugins.string();
+  ecmv.environment["COLUMNS"] = "1000";
+  fs::copy_file(fs::path(ECMV_BINARY).parent_path() / "libecmv_emulator.so", plugins / "libecmv_cuda.so");
+  CHECK(ecmv({"list", "backends"}) == 0);
+  CHECK_THAT(ecmv.out, ContainsSubstring("The file libecmv_cuda.so is the plugin of the backend 'emulator'."));
+  CHECK_THAT(ecmv.out, ContainsSubstring("libecmv_hip.so is not in " + plugins.string()));
 }
 
 TEST_CASE("a plugin that is cut short is a reason, not the end of the command") {
