@@ -27,6 +27,15 @@ const Backend* find_backend(std::string_view id) {
   return nullptr;
 }
 
+std::string why_unavailable(const Backend& backend) {
+  std::string reason = "no device found";
+  for (const DeviceInfo& info : backend.devices()) {
+    reason = info.unavailable;
+    if (reason.empty()) break;
+  }
+  return reason;
+}
+
 int8_t requantise(int32_t accumulator, float scale) {
   // nearbyint under the default rounding mode: ties to even. A float32 product on every platform: contraction is off.
   const float rounded = std::nearbyintf(static_cast<float>(accumulator) * scale);

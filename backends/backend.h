@@ -130,6 +130,8 @@ struct Backend {
 // missing, its only device says so.
 std::span<const Backend> all_backends();
 const Backend* find_backend(std::string_view id);
+// Why a backend has no device here; "" if it has one.
+std::string why_unavailable(const Backend& backend);
 
 // v = clamp(round_half_even(float(acc) * scale), -128, 127) in float32, the same on every platform.
 int8_t requantise(int32_t accumulator, float scale);

@@ -44,7 +44,8 @@ std::vector<std::string_view> names_with(std::string_view word, std::span<const 
 
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> known) {
   std::string_view best;
-  size_t best_distance = std::min<size_t>(4, (word.size() + 3) / 2);  // more wrong letters are no typing error
+  // More wrong letters are no typing error: 'foo' is not 'op'.
+  size_t best_distance = word.size() < 4 ? 2 : std::min<size_t>(4, (word.size() + 3) / 2);
   for (std::string_view candidate : known) {
     const size_t distance = edit_distance(word, candidate);
     if (distance >= best_distance || distance >= std::max(word.size(), candidate.size())) continue;

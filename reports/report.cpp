@@ -143,7 +143,8 @@ void warn_of_disturbed(const RecordSet& records, std::vector<std::string>& warni
     warnings.push_back(fmt::format(
         "DISTURBED: {} were in the way of {} of {} cases. Their times are marked with ! and decide nothing{}.",
         disturbers.text(), disturbed, records.cases.size(),
-        ruined > 0 ? fmt::format("; {} of them, marked with !!, are worth nothing", ruined) : ""));
+        ruined > 0 ? fmt::format("; {} of them, marked with !!, {} worth nothing", ruined, ruined == 1 ? "is" : "are")
+                   : ""));
 }
 
 std::vector<std::string> warnings_of(const RecordSet& records, const Contexts& contexts, std::int64_t superseded) {

@@ -95,6 +95,9 @@ int act_here(const CommandLine& line, const std::function<void()>& loaded) {
   } catch (const UsageError& e) {
     std::cerr << "ecmv: " << e.what() << "\n";
     return kUsage;
+  } catch (const NothingRuns& e) {
+    std::cerr << "ecmv: " << e.what() << "\n";
+    return kNothingRan;
   } catch (const codecs::LibraryError& e) {
     std::cerr << "ecmv: " << e.what() << "\n";
     return kUsage;
@@ -211,6 +214,12 @@ static bool holds_records(const std::string& file) {
   std::string start(kStart.size(), '\0');
   std::ifstream stream(file, std::ios::binary);
   return stream.read(start.data(), static_cast<std::streamsize>(start.size())) && start == kStart;
+}
+
+void expect_folder(std::string_view flag, const std::filesystem::path& file) {
+  std::error_code error;
+  if (file.has_parent_path() && !std::filesystem::is_directory(file.parent_path(), error))
+    throw UsageError(fmt::format("{} {}: there is no folder {}.", flag, file.string(), file.parent_path().string()));
 }
 
 void write_output(const std::string& file, const std::function<void(std::ostream&)>& write) {

@@ -35,6 +35,11 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Ends the command with kNothingRan and this sentence.
+struct NothingRuns : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 struct CommandLine {
   std::string program = "ecmv";        // as typed
   std::vector<std::string> arguments;  // after it
@@ -89,6 +94,9 @@ std::string shell_word(const std::string& argument);
 
 // Throws UsageError if the output of `flag` would replace one of the input files.
 void expect_no_input(std::string_view flag, const std::string& file, const std::vector<std::string>& inputs);
+
+// Throws UsageError if the folder of a file that `flag` names is missing: before the work, not after it.
+void expect_folder(std::string_view flag, const std::filesystem::path& file);
 
 // Calls write with a file, or with stdout for "-". Throws UsageError if the file cannot be written or holds records.
 void write_output(const std::string& file, const std::function<void(std::ostream&)>& write);

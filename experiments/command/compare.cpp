@@ -87,6 +87,18 @@ reports::ComparisonResult with_hint(const reports::RecordSet& records, const std
   }
 }
 
+// Tells at once which lines were left out, since they may be why there is nothing to compare.
+reports::RecordSet read(const std::string& file) {
+  reports::RecordSet records = reports::read_records(file);
+  for (const std::string& note : records.notes) std::cerr << "ecmv: " << note << "\n";
+  return records;
+}
+
+std::string not_listed(size_t cases) {
+  return fmt::format("{} not listed; --all lists {}.\n", cases == 1 ? "1 case is" : fmt::format("{} cases are", cases),
+                     cases == 1 ? "it" : "them");
+}
+
 }  // namespace
 
 void add_compare(CLI::App& app, CommandLine& line) {
@@ -126,27 +138,24 @@ void add_compare(CLI::App& app, CommandLine& line) {
         throw UsageError("Only one of --json and --md can go to stdout.");
       if (std::isnan(options->limits.confidence) || std::isnan(options->limits.smallest_change))
         throw UsageError("--confidence and --smallest-change are numbers.");
-      reports::RecordSet base = reports::read_records(options->base), other;
+      reports::RecordSet base = read(options->base), other;
       reports::ComparisonResult result;
       if (options->baseline.empty()) {
-        other = reports::read_records(options->others.front());
+        other = read(options->others.front());
         result = reports::compare(base, other, options->limits);
       } else {
-        for (const std::string& file : options->others) base.append(reports::read_records(file));
+        for (const std::string& file : options->others) base.append(read(file));
         std::int64_t superseded = 0;  // cases count as in a report
         base = reports::without_superseded(base, superseded);
         result = with_hint(base, codecs_of(options->baseline), options->limits);
       }
-      for (const auto* notes : {&base.notes, &other.notes})
-        for (const std::string& note : *notes) std::cerr << "ecmv: " << note << "\n";
       const reports::Table table = reports::comparison_table(result, options->all);
       if (options->json != "-" && options->markdown != "-") {
         if (!table.rows.empty())
           OwnStdout::stream() << fitted_text(for_terminal(result, options->all), terminal_columns(kLineColumns));
         OwnStdout::stream() << reports::to_string(reports::summary_of(result)) << "\n";
         if (table.rows.size() < result.rows.size())
-          OwnStdout::stream() << fmt::format("{} cases are not listed; --all lists them.\n",
-                                             result.rows.size() - table.rows.size());
+          OwnStdout::stream() << not_listed(result.rows.size() - table.rows.size());
       }
       if (!options->json.empty())
         write_output(options->json, [&](std::ostream& out) { out << json_text(json_of(result)) << "\n"; });

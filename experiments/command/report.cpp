@@ -32,10 +32,14 @@ void expect_known(const std::string& flag, const std::string& name, bool number)
       for (const reports::Metric& metric : reports::all_metrics()) known.push_back(metric.id);
     if (name.starts_with("setting.") || reports::is_field(name) || (flag == "--x" && reports::is_number(name))) return;
   }
-  if (std::ranges::find(known, name) == known.end())
-    throw UsageError(fmt::format("{} {}: there is no such {}.{}{}", flag, name,
-                                 number ? "metric or numeric field" : "field", codecs::did_you_mean(name, known),
-                                 number ? " See 'ecmv list metrics'." : ""));
+  if (std::ranges::find(known, name) != known.end()) return;
+  std::string hint = codecs::did_you_mean(name, known);
+  if (hint.empty() && !number) hint = fmt::format(" The fields are {}.", fmt::join(reports::field_names(), ", "));
+  throw UsageError(fmt::format("{} {}: there is no such {}.{}{}", flag, name,
+                               number          ? "metric or numeric field"
+                               : flag == "--x" ? "metric or field"
+                                               : "field",
+                               hint, number || flag == "--x" ? " 'ecmv list metrics' has the metrics." : ""));
 }
 
 // A figure for each pair of x and y.
@@ -114,6 +118,8 @@ void add_report(CLI::App& app, CommandLine& line) {
       for (const std::string& facet : options->facets) expect_known("--facet", facet, false);
       reports::RecordSet records;
       for (const std::string& file : options->records) records.append(reports::read_records(file));
+      if (records.cases.empty())  // then these lines are why
+        for (const std::string& note : records.notes) std::cerr << "ecmv: " << note << "\n";
       if (baseline->count() > 0 && !options->baseline.empty()) expect_baseline(options->baseline, records);
       if (options->directory.empty() && options->google_benchmark.empty())
         throw UsageError("Give -o FOLDER for the report, or --google-benchmark FILE.");

@@ -60,16 +60,6 @@ Experiment experiment_of(const RunVerbOptions& options, const CommandLine& line,
   return experiment;
 }
 
-// Why a backend has no device here; "" if it has one.
-std::string why_unavailable(const backends::Backend& backend) {
-  std::string reason = "no device found";
-  for (const backends::DeviceInfo& info : backend.devices()) {
-    reason = info.unavailable;
-    if (reason.empty()) break;
-  }
-  return reason;
-}
-
 // Why a backend of --require-backend is missing before anything runs; "" if none is.
 std::string missing_backend(const std::vector<std::string>& required) {
   for (const std::string& id : required) {
@@ -78,7 +68,7 @@ std::string missing_backend(const std::vector<std::string>& required) {
     for (const backends::Backend& one : backends::all_backends()) known.push_back(one.id);
     if (backend == nullptr)
       return fmt::format("The required backend '{}' is not part of this build.{}", id, codecs::did_you_mean(id, known));
-    if (const std::string reason = why_unavailable(*backend); !reason.empty())
+    if (const std::string reason = backends::why_unavailable(*backend); !reason.empty())
       return fmt::format("The required backend '{}' is unavailable: {}", id, reason);
   }
   return {};
@@ -177,10 +167,6 @@ std::optional<int> ended_before_cases(const RunVerbOptions& options, const Exper
   }
   if (experiment.cases.empty()) {
     std::cerr << "ecmv: " << nothing_left << "\n";
-    if (options.selection.filter.empty() && options.selection.exclude.empty())
-      for (const backends::Backend& backend : backends::all_backends())
-        if (const std::string reason = why_unavailable(backend); !reason.empty())
-          std::cerr << fmt::format("The backend '{}' is unavailable: {}\n", backend.id, reason);
     return kNothingRan;
   }
   for (const std::string& remark : experiment.remarks) std::cerr << remark << "\n";
@@ -260,6 +246,11 @@ int conclude(const RunSummary& summary, const RunVerbOptions& options, const Com
   return kFine;
 }
 
+void expect_no_tables(const TableFiles& tables, const std::filesystem::path& stream) {
+  if (!(tables.json + tables.csv + tables.markdown).empty())
+    throw UsageError(fmt::format("Tables need a record file, and {} is a stream.", stream.string()));
+}
+
 void end_without_others(const std::string& sentence);
 
 int run_cases(const RunVerbOptions& options, const CommandLine& line) {
@@ -273,13 +264,13 @@ int run_cases(const RunVerbOptions& options, const CommandLine& line) {
   const std::filesystem::path path = records_path(options, experiment);
   const TableFiles& tables = options.tables;
   check_places(path, experiment, tables);
+  if (options.output == "-") expect_no_tables(tables, path);
   const std::optional<Journal::Entry> died = options.resume ? Journal::left_behind(path) : std::nullopt;
   const WhenThere when_there = options.resume  ? WhenThere::resume
                                : options.force ? WhenThere::replace
                                                : WhenThere::set_aside;
   ResultFile results(path, experiment, line.arguments, when_there, std::cerr);
-  if (results.is_stream() && !(tables.json + tables.csv + tables.markdown).empty())
-    throw UsageError(fmt::format("Tables need a record file, and {} is a stream.", path.string()));
+  if (results.is_stream()) expect_no_tables(tables, path);
   std::optional<Journal> journal;
   if (!results.is_stream()) journal.emplace(path);
   std::set<std::string> backends = results.done_backends();

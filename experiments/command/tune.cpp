@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include "backends/backend.h"
 #include "experiments/command/ad_hoc.h"
 #include "experiments/command/command.h"
 #include "experiments/output/own_stdout.h"
@@ -41,7 +42,7 @@ Experiment experiment_of(const TuneVerbOptions& options, const CommandLine& line
                               ? ad_hoc_experiment(options.ad_hoc, options.selection.edits)
                               : load_experiment(options.config, options.selection.edits, codecs::all_codecs());
   const std::string nothing_left = filter_cases(experiment, options.selection.filter, options.selection.exclude);
-  if (!nothing_left.empty()) throw UsageError(nothing_left);
+  if (!nothing_left.empty()) throw NothingRuns(nothing_left);
   experiment.measure.bandwidth = false;
   return experiment;
 }
@@ -155,6 +156,16 @@ void keep(const std::vector<TunedResult>& results, std::vector<TunedEntry> entri
                            entries.size() == 1 ? "" : "s", file, shell_word(file));
 }
 
+// Devices that are verified but never timed give nothing to compare.
+void expect_times(const std::vector<Case>& cases) {
+  for (const Case& one : cases) {
+    const backends::Backend* const backend = backends::find_backend(one.kernel.backend);
+    if (backend == nullptr || !backend->devices().front().emulated) return;
+  }
+  throw NothingRuns(
+      fmt::format("'ecmv tune' compares times, and the backend '{}' is never timed.", cases.front().kernel.backend));
+}
+
 int tune(const TuneVerbOptions& options, const CommandLine& line) {
   Experiment experiment = experiment_of(options, line);
   TuneSearch search = search_of(experiment, options.search);
@@ -165,6 +176,7 @@ int tune(const TuneVerbOptions& options, const CommandLine& line) {
     experiment.cases = search.first_cases();
     return print_plan(experiment, codecs::all_codecs(), OwnStdout::stream()) > 0 ? kFine : kNothingRan;
   }
+  expect_times(experiment.cases);
   std::vector<TunedEntry> known;
   if (std::filesystem::exists(options.output)) known = read_tuned(options.output, codecs::all_codecs());
   const std::filesystem::path records = options.records.empty()

@@ -194,6 +194,7 @@ class Verification {
 
 int verify(const VerifyVerbOptions& options) {
   expect_no_input("--junit", options.junit, options.what);
+  expect_folder("--junit", options.junit);
   const DeviceWitness witness;
   static constexpr int kSecondsToEnd = 10, kLongestCall = 600;
   catch_interrupts(kSecondsToEnd);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -179,6 +180,7 @@ struct Experiment {
   bool verify_each = true;                // tier 2b in full after every sample; false: once at the end
   std::vector<Case> cases;                // sorted by data, then by codec
   std::optional<Shard> shard;             // the part of the config's cases in `cases`
+  std::set<std::string> backends = {};    // that the blocks name, "best" too
   std::vector<std::string> remarks = {};  // what data lack or leave out: sentences for whoever runs it
 };
 

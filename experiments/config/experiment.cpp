@@ -6,6 +6,7 @@
 #include <fstream>
 #include <optional>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <unordered_map>
 #include <unordered_set>
@@ -13,6 +14,7 @@
 #include <fmt/format.h>
 #include <yaml-cpp/depthguard.h>
 
+#include "backends/backend.h"
 #include "codecs/did_you_mean.h"
 #include "datasets/layers/pattern.h"
 #include "datasets/source.h"
@@ -175,8 +177,8 @@ void write_defaults(YAML::Node root, int64_t seed, const Experiment& experiment)
   fill(root, "seed", seed);
   fill(root, "verify", experiment.verify_each ? "each" : "once");
   fill(root["measure"], "repetitions", measure.repetitions);
-  fill(root["measure"], "min_time", measure.min_time_s);
-  fill(root["measure"], "max_seconds", measure.max_seconds);
+  fill(root["measure"], "min_time", fmt::format("{}", measure.min_time_s));  // YAML-CPP writes 0.10000000000000001
+  fill(root["measure"], "max_seconds", fmt::format("{}", measure.max_seconds));
   fill(root["measure"], "warm_up", measure.warm_up);
   if (measure.until_noise > 0) fill(root["measure"], "until_noise", measure.until_noise);
   if (!measure.bandwidth) fill(root["measure"], "bandwidth", measure.bandwidth);
@@ -186,6 +188,22 @@ void write_defaults(YAML::Node root, int64_t seed, const Experiment& experiment)
       if (axis.tasks.empty() && (axis.old_key.empty() || !kernels[std::string(axis.old_key)].IsDefined()))
         fill(kernels, std::string(axis.key), std::string(axis.fallback));
   }
+}
+
+void read_schema(const YAML::Node& node, YamlErrors& errors) {
+  if (const auto schema = read_integer(node, "schema", 1, INT64_MAX, errors); schema && *schema != 1)
+    errors.add(node, fmt::format("This program reads configs of schema 1, and this one has {}.", *schema));
+}
+
+std::set<std::string> named_backends(const YAML::Node& root) {
+  std::set<std::string> names;
+  for (const YAML::Node& block : child(root, "experiments")) {
+    const YAML::Node named = child(child(block, "kernels"), "backend");
+    if (named.IsScalar()) names.insert(named.Scalar());
+    for (const YAML::Node& one : named)
+      if (one.IsScalar()) names.insert(one.Scalar());
+  }
+  return names;
 }
 
 // Paths in a config are relative to it. One that does not lie there is taken as it stands.
@@ -296,7 +314,7 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
   if (const YAML::Node schema = child(root, "schema"); !schema.IsDefined())
     errors.add(root, "The config must begin with 'schema: 1'.");
   else
-    read_integer(schema, "schema", 1, 1, errors);
+    read_schema(schema, errors);
   if (const YAML::Node name = child(root, "name"); !name.IsDefined())
     errors.add(root, "The config needs a 'name'.");
   else
@@ -328,6 +346,7 @@ Experiment parse_experiment(const std::string& text, const std::string& file, co
   if (!tuned.empty()) take_tuned(experiment.cases, tuned, codecs, experiment.remarks);
   experiment.cases = together(std::move(experiment.cases));
   write_defaults(root, seed, experiment);
+  experiment.backends = named_backends(root);
   YAML::Emitter emitter;
   emitter << root;
   experiment.config_text = std::string(emitter.c_str()) + "\n";
@@ -364,6 +383,15 @@ std::optional<CaseRule> rule_of(const std::string& text, const std::vector<Case>
   return rule.empty() ? std::nullopt : std::optional(rule);
 }
 
+std::string why_no_case(const Experiment& experiment) {
+  std::string why = "The config has no case: none of its kernels exists here, or its 'exclude' leaves none.";
+  for (const backends::Backend& backend : backends::all_backends())
+    if (experiment.backends.contains(std::string(backend.id)))
+      if (const std::string reason = backends::why_unavailable(backend); !reason.empty())
+        why += fmt::format("\nThe backend '{}' is unavailable: {}", backend.id, reason);
+  return why;
+}
+
 }  // namespace
 
 std::string filter_cases(Experiment& experiment, const std::string& filter, const std::string& exclude) {
@@ -388,7 +416,7 @@ std::string filter_cases(Experiment& experiment, const std::string& filter, cons
     throw ConfigError({fmt::format("The expression of --filter or --exclude cannot be used: {}.", e.what())});
   }
   if (!experiment.cases.empty()) return {};
-  if (all == 0) return "The config has no case: none of its kernels exists here, or its 'exclude' leaves none.";
+  if (all == 0) return why_no_case(experiment);
   const std::string flags =
       (filter.empty() ? "" : " --filter '" + filter + "'") + (exclude.empty() ? "" : " --exclude '" + exclude + "'");
   return fmt::format("0 of {} cases match{}. One of them is {}", all, flags, example);

@@ -161,6 +161,10 @@ std::optional<int64_t> read_integer(const YAML::Node& node, std::string_view wha
   const std::string_view digits = std::string_view(text).substr(text.starts_with('-') ? 1 : 0);
   int64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code == std::errc::result_out_of_range && end == text.data() + text.size()) {
+    errors.add(node, fmt::format("'{}' must lie between {} and {}, not {}.", what, min, max, text));
+    return std::nullopt;
+  }
   if (text.empty() || code != std::errc() || end != text.data() + text.size() ||
       (digits.size() > 1 && digits[0] == '0')) {
     errors.add(node, fmt::format("'{}' must be an integer in plain decimal digits{}.", what,

@@ -55,6 +55,14 @@ bool same_run(const reports::RunRecord& a, const reports::RunRecord& b) {
          a.memory_bytes == b.memory_bytes;
 }
 
+// Columns that every run's table has are known beforehand; those of settings and parameters come with its records.
+void expect_columns(std::vector<std::string> columns) {
+  std::erase_if(columns,
+                [](const std::string& name) { return name.starts_with("setting.") || name.starts_with("data."); });
+  const reports::RecordSet none;
+  if (!columns.empty()) reports::with_columns(reports::flat_table(none, reports::Contexts(none, "")), columns);
+}
+
 }  // namespace
 
 void check_places(const fs::path& records, const Experiment& experiment, const TableFiles& files) {
@@ -67,6 +75,7 @@ void check_places(const fs::path& records, const Experiment& experiment, const T
     if (!file.empty() && file != "-") places.push_back({what, file});
   if ((files.json == "-") + (files.csv == "-") + (files.markdown == "-") > 1)
     throw UsageError("Only one of --json, --csv and --md can go to stdout.");
+  expect_columns(files.columns);
   std::vector<std::string> read;
   for (const Case& one : experiment.cases)
     for (const auto& [name, text] : one.data.texts)
@@ -76,9 +85,8 @@ void check_places(const fs::path& records, const Experiment& experiment, const T
     const auto& [what, path] = places[i];
     if (same_place(path, experiment.config_name))
       throw UsageError(fmt::format("{} is the config itself; {} cannot go there.", path.string(), what));
-    // Fail before hours of measuring, not after them. The records' folder is created.
-    if (std::error_code error; i > 0 && path.has_parent_path() && !fs::is_directory(path.parent_path(), error))
-      throw UsageError(fmt::format("{} {}: there is no folder {}.", what, path.string(), path.parent_path().string()));
+    // The records' folder is created.
+    if (i > 0) expect_folder(what, path);
     for (size_t j = 0; j < i; ++j)
       if (same_place(path, places[j].path))
         throw UsageError(fmt::format("{} and {} cannot both go to {}.", places[j].what, what, path.string()));

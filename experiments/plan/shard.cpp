@@ -30,11 +30,10 @@ std::optional<int64_t> variable(const char* name) {
 }
 
 Shard checked(int64_t index, int64_t count, const std::string& what) {
-  if (count < 1 || index >= count)
+  if (count < 1) throw UsageError(fmt::format("{}: an experiment has at least one shard.", what));
+  if (index >= count)
     throw UsageError(fmt::format("{}: of {} shards there {} {}.", what, count, count == 1 ? "is only" : "are only",
-                                 count < 1    ? "none"
-                                 : count == 1 ? "0"
-                                              : fmt::format("0 to {}", count - 1)));
+                                 count == 1 ? "0" : fmt::format("0 to {}", count - 1)));
   return {index, count};
 }
 

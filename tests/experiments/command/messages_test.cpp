@@ -383,7 +383,7 @@ TEST_CASE("compare sums up, leaves out what is in one file only, and writes JSON
   ecmv({"compare", "a.jsonl", "b.jsonl", "--json", "c.json"});
   CHECK_THAT(ecmv.out, ContainsSubstring("2 cases: ") && ContainsSubstring("1 ADDED") &&
                            ContainsSubstring("geometric mean of 1 speed ratio: ") &&
-                           ContainsSubstring("1 cases are not listed; --all lists them."));
+                           ContainsSubstring("1 case is not listed; --all lists it."));
   CHECK(ecmv.out.find("decode") == std::string::npos);
   CHECK(widest_line(ecmv.out) <= 120);
   const auto json = nlohmann::json::parse(text_of(ecmv.folder / "c.json"));
@@ -395,4 +395,69 @@ TEST_CASE("compare sums up, leaves out what is in one file only, and writes JSON
   CHECK_THAT(ecmv.out, ContainsSubstring("decode"));
   CHECK(ecmv({"compare", "s.jsonl", "s.jsonl"}) == 0);
   CHECK_THAT(ecmv.out, ContainsSubstring("1 case: 1 SAME SIZE"));
+}
+
+TEST_CASE("a backend without a device ends run, tune, export and advise with 6, its reason, and nobody else's") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  fs::create_directory(ecmv.folder / "none");
+  ecmv.environment["ECMV_PLUGIN_DIR"] = "none";
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"run", "--codec", "raw_int8", "--backend", "cuda"},
+                                             {"tune", "--codec", "raw_int8", "--backend", "cuda"},
+                                             {"export", "--codec", "raw_int8", "--backend", "cuda", "-o", "e"},
+                                             {"advise", "llama_3_8b", "--backend", "cuda"}}) {
+    INFO(command[0]);
+    CHECK(ecmv(command) == 6);
+    CHECK_THAT(ecmv.err, ContainsSubstring("The backend 'cuda' is unavailable: This build has no plugin"));
+    CHECK(ecmv.err.find("'hip'") == std::string::npos);
+  }
+  CHECK(ecmv({"advise", "llama_3_8b", "--backend", "cdua"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("Did you mean 'cuda'?"));
+  CHECK(lines_of(ecmv.err).size() == 1);
+}
+
+TEST_CASE("unknown columns and places for tables that cannot be are told before anything is measured") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  CHECK(ecmv(small({"--csv", "t.csv", "--columns", "codek"})) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("there is no column \"codek\""));
+  CHECK_FALSE(fs::exists(ecmv.folder / "out"));
+  CHECK(ecmv(small({"-o", "-", "--csv", "t.csv"})) == 2);
+  CHECK(ecmv.out.empty());
+  CHECK(ecmv({"verify", "--filter", "no such case", "--junit", "missing/x.xml"}) == 2);
+  CHECK_THAT(ecmv.err, StartsWith("ecmv: --junit missing/x.xml: there is no folder missing."));
+}
+
+TEST_CASE("where broken lines leave no case, report and compare name them") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  REQUIRE(ecmv(small({"-o", "r.jsonl"})) == 0);
+  const std::string run = lines_of(text_of(ecmv.folder / "r.jsonl")).front();
+  std::ofstream(ecmv.folder / "broken.jsonl") << run << "\n{\"kind\":\"case\",\n";
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"report", "broken.jsonl", "-o", "x"}, {"compare", "r.jsonl", "broken.jsonl"}}) {
+    INFO(command[0]);
+    CHECK(ecmv(command) == 2);
+    CHECK_THAT(ecmv.err, ContainsSubstring("broken.jsonl:2: broken record"));
+  }
+}
+
+TEST_CASE("words and numbers of a config are answered by what they are") {
+  if (lacks_baseline()) SKIP("this build lacks the codec");
+  Command ecmv;
+  std::ofstream(ecmv.folder / "c.yaml")
+      << "schema: 2\nname: x\nexperiments:\n  - data: {source: gaussian, sigma: 4, d: 64}\n"
+         "    codecs: raw_int8\n";
+  CHECK(ecmv({"run", "c.yaml"}) == 2);
+  CHECK(ecmv.err == "c.yaml:1:9: This program reads configs of schema 1, and this one has 2.\n");
+  CHECK(ecmv(small({"--seed", "18446744073709551616"})) == 2);
+  CHECK_THAT(ecmv.err,
+             ContainsSubstring("'seed' must lie between 0 and 9223372036854775807, not 18446744073709551616."));
+  CHECK(ecmv(small({"-a", "foo=3"})) == 2);  // 'op' has one letter in common
+  CHECK(ecmv.err.find("Did you mean") == std::string::npos);
+  CHECK(ecmv(small({"--min-time", "0.1", "--print-config"})) == 0);
+  CHECK(ecmv.out.find("0.1000") == std::string::npos);
+  CHECK(ecmv({"report", "r", "-o", "d", "--x", "nothing_like_it"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("The fields are ") && ContainsSubstring("'ecmv list metrics'"));
 }
