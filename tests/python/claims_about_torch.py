@@ -182,6 +182,8 @@ class Conversion(Case):
             self.assertRegex(reasons.pop(name), reason)
             self.assertIs(type(model.get_submodule(name)), Subclass if name == "subclass" else torch.nn.Linear)
         self.assertEqual(reasons, {})
+        alone = ecmv.torch.convert_all_linear(linear_module(512, 256), progress=False)
+        self.assertIn("not coded: the model: only modules within a model are replaced", str(alone))
 
     def test_weights_that_modules_share_are_coded_once(self):
         model = torch.nn.ModuleDict({"a": linear_module(512, 256), "b": linear_module(512, 256, True)})

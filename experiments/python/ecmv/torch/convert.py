@@ -35,7 +35,7 @@ class Report:
                  + (f" ({after / before:.3f})." if before else ".")]
         by_reason = {}
         for one in self.skipped:
-            by_reason.setdefault(one.reason, []).append(one.name)
+            by_reason.setdefault(one.reason, []).append(one.name or "the model")
         for reason, names in by_reason.items():
             more = f" and {len(names) - 3} more" if len(names) > 4 else ""
             lines.append(f"not coded: {', '.join(names[:3] if more else names)}{more}: {reason}")

@@ -111,7 +111,7 @@ def load(model, path, *, device=None, trusted=False):
             sections = {f"{one['name']}.{section['name']}" for one in described for section in one["sections"]}
             names, same = [one["name"] for one in described], json.loads(metadata.get("ecmv.torch.same", "{}"))
         except (KeyError, TypeError, ValueError):
-            raise Malformed(f"The file {path} is none of ecmv.torch.save().") from None
+            raise Malformed(f"The file {path} was not written by ecmv.torch.save().") from None
         state = {name: _read_tensor(file, begin, name, entry) for name, entry in header.items() if name not in sections}
     shared = {name[:-len(_SUFFIX)]: other[:-len(_SUFFIX)] for name, other in same.items() if other not in state}
     modules = {name: _coded_module(model, name) for name in (*names, *shared)}

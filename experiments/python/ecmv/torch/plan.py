@@ -58,7 +58,7 @@ class Plan:
             if reason is None:
                 continue
             if reason or module is model:
-                self.skipped.append(Skipped(name, reason or "it is the model itself"))
+                self.skipped.append(Skipped(name, reason or "only modules within a model are replaced"))
             elif isinstance(module, torch.nn.Linear):
                 self._plan_linear(name, module)
             else:
