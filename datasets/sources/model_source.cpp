@@ -94,7 +94,7 @@ std::optional<ModelShape> shape_of(const std::string& model) {
     std::string names;
     for (const NamedModelShape& named : named_model_shapes())
       names += (names.empty() ? "" : ", ") + std::string(named.name);
-    throw DatasetError("The model \"" + model + "\" is neither a file or folder nor one of " + names + ".");
+    throw DatasetError("The model \"" + model + "\" is neither a file, nor a folder, nor one of " + names + ".");
   }
   if (fs::is_directory(config, error)) {
     if (fs::exists(config / "model.safetensors", error) || fs::exists(config / "model.safetensors.index.json", error) ||

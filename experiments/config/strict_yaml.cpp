@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <yaml-cpp/eventhandler.h>
 
 #include "codecs/did_you_mean.h"
@@ -50,6 +51,14 @@ std::vector<YAML::Node> generated(const YAML::Node& node, std::string_view what,
   for (int64_t i = 0; i <= static_cast<int64_t>(std::floor(count + 1e-9)); ++i)
     out.push_back(scalar_at(list.Mark(), fmt::format("{}", *low + static_cast<double>(i) * *step)));
   return out;
+}
+
+// The keys that a wrong one may stand for; if none is near, all of them, unless they are too many to read.
+std::string meant_or_known(std::string_view key, std::span<const std::string_view> allowed) {
+  constexpr size_t kReadable = 20;
+  const std::string meant = codecs::did_you_mean(key, allowed);
+  if (!meant.empty() || allowed.size() > kReadable) return meant;
+  return allowed.empty() ? " It has none." : fmt::format(" Its keys are {}.", fmt::join(allowed, ", "));
 }
 
 // Only looks where a document begins and whether it is empty.
@@ -140,7 +149,7 @@ bool check_map(const YAML::Node& node, std::string_view what, std::span<const st
     const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "?";
     if (std::find(allowed.begin(), allowed.end(), key) == allowed.end()) {
       errors.add(pair.first.Mark().is_null() ? pair.second : pair.first,
-                 fmt::format("'{}' has no key '{}'.{}", what, key, codecs::did_you_mean(key, allowed)));
+                 fmt::format("'{}' has no key '{}'.{}", what, key, meant_or_known(key, allowed)));
     } else if (!seen.insert(key).second) {
       errors.add(pair.first, fmt::format("The key '{}' stands twice in '{}'.", key, what));
     }

@@ -204,7 +204,7 @@ TEST_CASE("the layers of weights are known without their elements, of shapes and
   CHECK(layers.layers[0].shape == Shape{3, 8});
   CHECK(layers.layers[0].stored_bytes == 96);
   CHECK(layers.layers[0].dtype == "F32");
-  REQUIRE_DATASET_ERROR(weight_layers("lama_3_8b"), "is neither a file or folder nor one of");
+  REQUIRE_DATASET_ERROR(weight_layers("lama_3_8b"), "is neither a file, nor a folder, nor one of");
   SourceRequest request;
   request.texts["file"] = file.path();
   request.numbers["rows"] = 2;
@@ -263,7 +263,7 @@ TEST_CASE("a folder's embedding is its lm_head where config.json says so") {
 TEST_CASE("what is no model is refused with the reason") {
   SourceRequest request;
   request.texts["model"] = "llama_9";
-  REQUIRE_DATASET_ERROR(load("model", request), "\"llama_9\" is neither a file or folder nor one of llama_2_7b");
+  REQUIRE_DATASET_ERROR(load("model", request), "\"llama_9\" is neither a file, nor a folder, nor one of llama_2_7b");
   REQUIRE_DATASET_ERROR(find_source("model")->check(request), "llama_9");
   REQUIRE_DATASET_ERROR(parse_model_config("[]"), "no JSON object");
   REQUIRE_DATASET_ERROR(parse_model_config("{"), "not correct JSON");

@@ -266,7 +266,7 @@ TEST_CASE("advise says why no product of the weights was measured") {
 TEST_CASE("advise of nothing that is there names what would be") {
   Command ecmv;
   CHECK(ecmv({"advise", "llama_8b"}) == 2);
-  CHECK_THAT(ecmv.err, ContainsSubstring("neither a file or folder nor one of llama_2_7b, llama_3_8b"));
+  CHECK_THAT(ecmv.err, ContainsSubstring("neither a file, nor a folder, nor one of llama_2_7b, llama_3_8b"));
   CHECK(ecmv({"advise", "llama_3_8b", "--batch", "4097"}) == 2);
   ecmv({"--help"});
   CHECK_THAT(ecmv.out, ContainsSubstring("advise"));

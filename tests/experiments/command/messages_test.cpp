@@ -456,6 +456,11 @@ TEST_CASE("words and numbers of a config are answered by what they are") {
              ContainsSubstring("'seed' must lie between 0 and 9223372036854775807, not 18446744073709551616."));
   CHECK(ecmv(small({"-a", "foo=3"})) == 2);  // 'op' has one letter in common
   CHECK(ecmv.err.find("Did you mean") == std::string::npos);
+  CHECK(ecmv({"run", "--codec", "raw_int8", "--source", "npy", "--param", "file=c.yaml", "--layers", "2"}) == 2);
+  CHECK_THAT(ecmv.err,
+             ContainsSubstring("--layers: 'data' has no key 'layers'. Its keys are ") && ContainsSubstring("file"));
+  CHECK(ecmv({"run", "--codec", "raw_int8:lanes=2"}) == 2);
+  CHECK_THAT(ecmv.err, ContainsSubstring("'raw_int8' has no key 'lanes'. It has none."));
   CHECK(ecmv(small({"--min-time", "0.1", "--print-config"})) == 0);
   CHECK(ecmv.out.find("0.1000") == std::string::npos);
   CHECK(ecmv({"report", "r", "-o", "d", "--x", "nothing_like_it"}) == 2);

@@ -107,7 +107,7 @@ TEST_CASE("a mistake in a config's outer parts is a sentence that names the culp
       {"", "schema: 1"},
       {"- 1\n", "a config is a map"},
       {"name: x\nexperiments:\n" + kBlock, "must begin with 'schema: 1'"},
-      {"schema: 2\nname: x\nexperiments:\n" + kBlock, "'schema' must lie between 1 and 1"},
+      {"schema: 2\nname: x\nexperiments:\n" + kBlock, "reads configs of schema 1, and this one has 2"},
       {"schema: 1\nexperiments:\n" + kBlock, "needs a 'name'"},
       {"schema: 1\nname: ../x\nexperiments:\n" + kBlock, "must not hold a '/'"},
       {head, "'experiments' must be a list"},
