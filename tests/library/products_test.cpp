@@ -210,7 +210,8 @@ Weights bell_weights(int64_t rows, int64_t cols, const char* settings) {
   uint32_t seed = 3;
   for (int64_t i = 0; i < rows * cols; ++i) {
     float sum = -2;
-    for (int term = 0; term < 4; ++term) sum += static_cast<float>((seed = seed * 1664525u + 1013904223u) >> 8) * 0x1p-24f;
+    for (int term = 0; term < 4; ++term)
+      sum += static_cast<float>((seed = seed * 1664525u + 1013904223u) >> 8) * 0x1p-24f;
     halves.push_back(nearest_bf16(sum));
     w.numbers.push_back(bf16_number(halves.back()));
   }
