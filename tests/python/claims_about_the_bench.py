@@ -94,6 +94,24 @@ class Bench(unittest.TestCase):
             self.assertEqual(checks.check_products(coded, None, 2), 0.5)
         self.assertEqual(len(checked), 10)
 
+    def test_wrong_arguments_end_with_a_sentence_and_2_before_anything_is_measured(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder, "tiny.json")
+            config.write_text(json.dumps(CONFIG))
+            for arguments, sentence in (
+                    (("--device", "cpu", "--codec", "rns"), "There is no codec 'rns'"),
+                    (("--device", "cpu", "--settings", "excess=many"), "excess"),
+                    (("--device", "cdua"), "--device cdua: PyTorch knows no such device."),
+                    (("--device", "cuda:99"), "--device cuda:99: PyTorch sees "),
+                    (("--device", "cpu", "--batch", "x"), "counts are 1 or more, as in 1,16, not 'x'"),
+                    (("--device", "cpu", "--memory", "x"), "sizes are numbers of GiB"),
+                    (("--device", "cpu", "-o", config / "records.jsonl"), "records.jsonl cannot be written: ")):
+                with self.subTest(arguments):
+                    status, printed = self.run_bench(config, *arguments)
+                    self.assertEqual(status, 2, printed)
+                    self.assertIn(sentence, printed)
+                    self.assertNotIn("tokens/s", printed)
+
     def test_a_model_that_is_not_there_is_a_sentence(self):
         for name in ("nowhere", os.devnull):
             status, printed = self.run_bench(name, "--device", "cpu")

@@ -40,7 +40,12 @@ def parse(arguments):
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-o", "--output", metavar="FILE", help="add the records to this file, for `ecmv report`")
     options = parser.parse_args(arguments)
-    options.device = torch.device(options.device)
+    try:
+        options.device = torch.device(options.device)
+    except RuntimeError:
+        parser.error(f"--device {options.device}: PyTorch knows no such device.")
+    if options.device.type == "cuda" and (options.device.index or 0) >= torch.cuda.device_count():
+        parser.error(f"--device {options.device}: PyTorch sees {torch.cuda.device_count()} GPUs here.")
     if options.device.type == "cuda" and options.device.index is None:
         options.device = torch.device("cuda", 0)
     options.steps = options.steps or (16 if options.device.type == "cuda" else 2)
@@ -55,14 +60,20 @@ def parse(arguments):
 
 
 def _counts(text):
-    numbers = [int(number) for number in text.split(",")]
+    try:
+        numbers = [int(number) for number in text.split(",")]
+    except ValueError:
+        numbers = [0]
     if min(numbers) < 1:
-        raise argparse.ArgumentTypeError("a count is 1 or more")
+        raise argparse.ArgumentTypeError(f"counts are 1 or more, as in 1,16, not '{text}'")
     return numbers
 
 
 def _sizes(text):
-    return [float(number) for number in text.split(",")]
+    try:
+        return [float(number) for number in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"sizes are numbers of GiB, as in 24,80, not '{text}'") from None
 
 
 class Bench:

@@ -12,6 +12,7 @@ import torch
 import transformers
 
 from ... import library, version
+from ...errors import InvalidArgument
 from . import machine
 from .models import linears_of
 
@@ -22,9 +23,13 @@ class Lines:
     """A file of records, of one run."""
 
     def __init__(self, path, device, arguments, seed):
-        if path:
-            pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(path, "a", encoding="utf-8") if path else None
+        self._file = None
+        try:
+            if path:
+                pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+                self._file = open(path, "a", encoding="utf-8")
+        except OSError as error:
+            raise InvalidArgument(f"The file {path} cannot be written: {error.strerror}.") from None
         self.device, now = device, datetime.datetime.now(datetime.timezone.utc)
         self.run = now.strftime("%Y%m%dT%H%M%SZ-") + secrets.token_hex(4)
         text = " ".join(arguments)

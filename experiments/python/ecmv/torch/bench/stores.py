@@ -7,7 +7,7 @@ import time
 import torch
 
 from ... import library
-from ...errors import Error
+from ...errors import Error, InvalidArgument
 from .. import coded as coded_tensors
 from .. import convert_all_linear, prepare, products
 from . import machine
@@ -111,6 +111,8 @@ def make(name, source, device, options):
         return None, "unavailable", str(missing)
     except torch.OutOfMemoryError as error:
         return None, "out_of_memory", "The model does not fit into the device: " + str(error).split("\n", maxsplit=1)[0]
+    except InvalidArgument:  # a codec that there is not, or a value that a setting does not take
+        raise
     except Error as error:
         return None, "error", str(error)
     except Exception as error:  # another program's: its failure must not end the run
