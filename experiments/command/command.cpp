@@ -238,7 +238,7 @@ static int parse_and_act(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("ecmv 0.1.0"));
   app.footer(
-      "Exit codes: 0 fine, 1 internal error, 2 usage or config, 3 verification failed or nothing verified,\n"
+      "Exit codes: 0 fine, 1 internal error, 2 usage, config or a file, 3 verification failed or nothing verified,\n"
       "4 compare found a regression, 5 some case failed, 6 nothing ran or a required backend is missing,\n"
       "130 interrupted.");
   CommandLine line;

@@ -22,7 +22,7 @@ namespace ecmv::experiments {
 enum ExitCode : int {
   kFine = 0,          // refusals allowed
   kInternal = 1,      // a defect of ecmv
-  kUsage = 2,         // command line or config; all errors at once
+  kUsage = 2,         // command line, config, or a file; all errors at once
   kUnverified = 3,    // verification failed or was not performed
   kRegression = 4,    // compare
   kFailedCase = 5,    // some case failed
