@@ -1,6 +1,9 @@
 // See kernel_choice.h.
 #include "experiments/library/kernel_choice.h"
 
+#include <algorithm>
+
+#include "backends/kernel_order.h"
 #include "experiments/library/handles.h"
 
 namespace ecmv::library {
@@ -11,19 +14,17 @@ class Choice {
   Choice(const codecs::CodecEntry& entry, const backends::CompressedMatrix& matrix, backends::PassPlan plan)
       : entry_(entry), matrix_(matrix.view()), plan_(std::move(plan)) {}
 
-  // Tries the kernels of that op on one device. True: there is a pass.
-  bool try_kernels(backends::Device& device, backends::Op op) {
-    for (const backends::Kernel& kernel : entry_.kernels(device.info().backend)) {
-      // A single layer is no chain, and its elements have no scales.
-      if (kernel.op != op || kernel.whole_chain || kernel.group_cols != 0) continue;
-      if (op == backends::Op::matmul && kernel.activations != plan_.activations) continue;
-      device.select();
-      const backends::Policy& chosen = backends::chosen_policy(kernel, matrix_, device.info(), plan_.batch);
-      if (try_one(device, kernel, chosen)) return true;
-      for (const backends::Policy& policy : kernel.policies)
-        if (&policy != &chosen && try_one(device, kernel, policy)) return true;
-    }
-    return false;
+  // Tries the kernels of one device. True: there is a pass.
+  bool try_kernels(backends::Device& device) {
+    device.select();
+    const backends::Wanted wanted{
+        .op = plan_.op,
+        .batch = plan_.batch,
+        .tokens = plan_.activations,
+        .blas = backends::multiplies_by_blas(device, matrix_, false, plan_.activations)};
+    return std::ranges::any_of(
+        kernels_in_order(entry_.kernels(device.info().backend), matrix_, device.info(), wanted),
+        [&](const backends::ChosenKernel& one) { return try_one(device, *one.kernel, *one.policy); });
   }
 
   void use_reference(backends::Device& device) {
@@ -65,12 +66,9 @@ class Choice {
 
 ChosenPass prepare_first(std::span<const std::shared_ptr<backends::Device>> devices, const codecs::CodecEntry& entry,
                          const backends::CompressedMatrix& matrix, backends::PassPlan plan) {
-  const backends::Op op = plan.op;
   Choice choice(entry, matrix, std::move(plan));
   for (const auto& device : devices)
-    if (choice.try_kernels(*device, op)) return choice.take();
-  for (const auto& device : devices)
-    if (op != backends::Op::decode && choice.try_kernels(*device, backends::Op::decode)) return choice.take();
+    if (choice.try_kernels(*device)) return choice.take();
   backends::Device& first = *devices.front();
   if (first.memory() == "host") {
     choice.use_reference(first);
