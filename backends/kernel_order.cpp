@@ -16,11 +16,9 @@ int tokens_at_once(const Kernel& kernel) {
   return kernel.tokens_at_once > 0 ? kernel.tokens_at_once : kernel.most_tokens;
 }
 
-int readings(const Kernel& kernel, int batch) {
-  return (batch + tokens_at_once(kernel) - 1) / tokens_at_once(kernel);
-}
+int readings(const Kernel& kernel, int batch) { return (batch + tokens_at_once(kernel) - 1) / tokens_at_once(kernel); }
 
-bool does(const Kernel& kernel, const Wanted& wanted) {
+bool does(const Kernel& kernel, const WantedKernel& wanted) {
   if (kernel.op != wanted.op || kernel.whole_chain) return false;
   if (wanted.op != Op::matmul) return true;
   static const datasets::Scales none;
@@ -28,7 +26,7 @@ bool does(const Kernel& kernel, const Wanted& wanted) {
   return reads && takes_scales(kernel, wanted.scales == nullptr ? none : *wanted.scales);
 }
 
-std::vector<const Kernel*> fused_in_order(std::span<const Kernel> kernels, const Wanted& wanted) {
+std::vector<const Kernel*> fused_in_order(std::span<const Kernel> kernels, const WantedKernel& wanted) {
   std::vector<const Kernel*> fused;
   for (const Kernel& kernel : kernels)
     if (does(kernel, wanted)) fused.push_back(&kernel);
@@ -42,9 +40,10 @@ std::vector<const Kernel*> fused_in_order(std::span<const Kernel> kernels, const
 }  // namespace
 
 std::vector<ChosenKernel> kernels_in_order(std::span<const Kernel> kernels, const CompressedView& matrix,
-                                           const DeviceInfo& device, const Wanted& wanted) {
+                                           const DeviceInfo& device, const WantedKernel& wanted) {
   const auto policy_of = [&](const Kernel& kernel) -> const Policy& {
-    return chosen_policy(kernel, matrix, device, kernel.op == Op::matmul ? std::min(wanted.batch, kernel.most_tokens) : 1);
+    return chosen_policy(kernel, matrix, device,
+                         kernel.op == Op::matmul ? std::min(wanted.batch, kernel.most_tokens) : 1);
   };
   std::vector<const Kernel*> order = fused_in_order(kernels, wanted);
   const auto best = std::ranges::find_if(

@@ -10,9 +10,9 @@
 namespace ecmv::backends {
 
 // What is to be done with a matrix.
-struct Wanted {
+struct WantedKernel {
   Op op = Op::matmul;
-  // Of matmul: the tokens, and whether kernels of float32 may get tokens of bf16 as well.
+  // For a matmul: the tokens, and whether kernels of float32 may get tokens of bf16 as well.
   int batch = 1;
   Activations tokens = Activations::f32;
   bool widens = false;
@@ -28,7 +28,7 @@ struct Wanted {
 // BLAS multiplies what they decode and the best fused kernel would read the matrix more than twice. So with more tokens
 // the choice moves on from kernel to kernel and does not come back. A kernel's first policy is chosen_policy().
 std::vector<ChosenKernel> kernels_in_order(std::span<const Kernel> kernels, const CompressedView& matrix,
-                                           const DeviceInfo& device, const Wanted& wanted);
+                                           const DeviceInfo& device, const WantedKernel& wanted);
 
 // Whether a BLAS multiplies a matrix that was decoded, with any number of tokens. `scaled`: groups of columns have
 // scales.

@@ -114,10 +114,10 @@ struct CaseRecord {
     std::string backend, op, variant, policy, simd_target;
     std::int64_t threads = 0;
     std::string device;               // as in the bandwidth record
-    std::string chosen = {};          // where variant or policy are "auto": "slabs tokens128"; of several layers a list
     bool unfused = false;             // decoded to memory first, then multiplied by the harness
     std::int64_t batch = 1;           // tokens of a matmul or a step
     std::string activations = "f32";  // what they are: "f32", "bf16"
+    std::string chosen = {};          // where variant or policy are "auto": "slabs tokens128"; of several layers a list
     // GPUs only.
     std::string launch = {};             // "graph": the pass replays one captured graph; "plain": a launch a kernel
     std::int64_t compute_units = 0;      // streaming multiprocessors

@@ -103,8 +103,8 @@ struct KernelSpec {
   // "best" of all.
   std::string variant = {}, policy = {};
   std::string launch = {};  // GPUs: "graph": a pass replays one captured graph; "plain": a launch a kernel; else ""
-  // Resolved by expand.h; empty for the reference decoder, kAuto, a step and `size`. Without a policy the kernel chooses
-  // one.
+  // Resolved by expand.h; empty for the reference decoder, kAuto, a step and `size`. Without a policy the kernel
+  // chooses one.
   backends::ChosenKernel chosen = {};
 
   bool automatic() const { return variant == kAuto; }

@@ -54,7 +54,8 @@ void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
                     std::vector<KernelSpec>& out) {
   Work work{place.op(), place.activations, group_cols};
   const bool fused = has_kernel(entry, place.backend, work);
-  if (place.takes_tokens() && has(choice.variants, kAuto) && (fused || has_kernel(entry, place.backend, {Op::decode}))) {
+  if (place.takes_tokens() && has(choice.variants, kAuto) &&
+      (fused || has_kernel(entry, place.backend, {Op::decode}))) {
     KernelSpec& spec = out.emplace_back(place);
     spec.variant = spec.policy = kAuto;
   }

@@ -2,6 +2,8 @@
 #include "experiments/library/kernel_choice.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "backends/kernel_order.h"
 #include "experiments/library/handles.h"
@@ -14,17 +16,24 @@ class Choice {
   Choice(const codecs::CodecEntry& entry, const backends::CompressedMatrix& matrix, backends::PassPlan plan)
       : entry_(entry), matrix_(matrix.view()), plan_(std::move(plan)) {}
 
-  // Tries the kernels of one device. True: there is a pass.
-  bool try_kernels(backends::Device& device) {
-    device.select();
-    const backends::Wanted wanted{
-        .op = plan_.op,
-        .batch = plan_.batch,
-        .tokens = plan_.activations,
-        .blas = backends::multiplies_by_blas(device, matrix_, false, plan_.activations)};
+  // Tries the kernels of these devices. True: there is a pass.
+  bool try_kernels(std::span<const std::shared_ptr<backends::Device>> devices) {
+    std::vector<std::pair<backends::Device*, backends::ChosenKernel>> all;
+    for (const auto& device : devices) {
+      device->select();
+      const backends::WantedKernel wanted{
+          .op = plan_.op,
+          .batch = plan_.batch,
+          .tokens = plan_.activations,
+          .blas = backends::multiplies_by_blas(*device, matrix_, false, plan_.activations)};
+      for (const auto& one : kernels_in_order(entry_.kernels(device->info().backend), matrix_, device->info(), wanted))
+        all.emplace_back(device.get(), one);
+    }
+    // Several are backends of one CPU.
+    if (devices.size() > 1)
+      std::ranges::stable_partition(all, [&](const auto& one) { return one.second.kernel->op == plan_.op; });
     return std::ranges::any_of(
-        kernels_in_order(entry_.kernels(device.info().backend), matrix_, device.info(), wanted),
-        [&](const backends::ChosenKernel& one) { return try_one(device, *one.kernel, *one.policy); });
+        all, [&](const auto& one) { return try_one(*one.first, *one.second.kernel, *one.second.policy); });
   }
 
   void use_reference(backends::Device& device) {
@@ -67,8 +76,7 @@ class Choice {
 ChosenPass prepare_first(std::span<const std::shared_ptr<backends::Device>> devices, const codecs::CodecEntry& entry,
                          const backends::CompressedMatrix& matrix, backends::PassPlan plan) {
   Choice choice(entry, matrix, std::move(plan));
-  for (const auto& device : devices)
-    if (choice.try_kernels(*device)) return choice.take();
+  if (choice.try_kernels(devices)) return choice.take();
   backends::Device& first = *devices.front();
   if (first.memory() == "host") {
     choice.use_reference(first);

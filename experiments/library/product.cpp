@@ -175,8 +175,8 @@ std::string Product::Candidate::name() const {
          std::string(kernel->variant) + "/" + std::string(policy->name) + (kernel->op == Op::matmul ? "" : ", unfused");
 }
 
-// In the order in which a kernel is taken where nothing is measured: of the first device, then of the next. With more
-// than 64 tokens only a BLAS pays for decoding the whole matrix.
+// In the order in which a kernel is taken where nothing is measured; of several devices, which are backends of one CPU,
+// fused kernels come before decoders. With more than 64 tokens only a BLAS pays for decoding the whole matrix.
 std::vector<Product::Candidate> Product::candidates(int batch) {
   std::vector<Candidate> all;
   for (Engine& engine : workspace_->engines) {
@@ -184,11 +184,13 @@ std::vector<Product::Candidate> Product::candidates(int batch) {
     const backends::DeviceInfo& info = engine.device->info();
     const bool blas = backends::multiplies_by_blas(*engine.executor, *view_, false, request_.x);
     const int most_decoded = blas ? engine.executor->most_decoded_tokens() : backends::kMaxBatch;
-    const backends::Wanted wanted{.batch = batch, .tokens = request_.x, .widens = true, .blas = blas};
+    const backends::WantedKernel wanted{.batch = batch, .tokens = request_.x, .widens = true, .blas = blas};
     for (const auto& [kernel, policy] : kernels_in_order(entry_.kernels(info.backend), *view_, info, wanted))
       if (batch <= (kernel->op == Op::matmul ? kernel->most_tokens : most_decoded))
         all.push_back({&engine, kernel, policy});
   }
+  if (workspace_->engines.size() > 1)
+    std::ranges::stable_partition(all, [](const Candidate& one) { return one.kernel->op == Op::matmul; });
   return all;
 }
 
