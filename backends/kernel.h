@@ -70,6 +70,8 @@ struct DeviceInfo {
 
 // Readable (not writable) zero bytes past the last element of x: kernels may load whole vectors.
 inline constexpr int64_t kVectorPaddingBytes = 64;
+// A caller's tokens that kernels take as they are: 16 bytes of bf16.
+inline constexpr int64_t kTokenMultiple = 8;
 // The most tokens that one call of a matmul kernel multiplies, unless it says otherwise (Kernel::most_tokens). A pass
 // multiplies more in parts.
 inline constexpr int kMaxBatch = 64;
@@ -112,6 +114,9 @@ struct MatmulArgs {
   int64_t x_stride = 0;  // in activations: at least cols and kVectorPaddingBytes of zeros, and whole 64 bytes
   float* y = nullptr;    // [batch, all rows], the whole result: y[t * y_stride + row] is written for the call's rows
   int64_t y_stride = 0;  // all rows
+  // Where this is set, products are stored here instead of at y, with the same stride, each rounded once to the nearest
+  // bf16. Only for kernels that can (KernelFacts::stores_bf16).
+  uint16_t* y_bf16 = nullptr;
   std::byte* scratch = nullptr;
 };
 
@@ -228,7 +233,11 @@ struct KernelFacts {
   int64_t scratch_bytes = 0;      // scratch for every enqueue
   bool requantises = false;       // writes v besides y; otherwise the backend does that in a step of its own
   ProductRounding rounding = {};  // for float products
-  bool capturable = true;         // in a graph of a GPU; if not, passes are plain launches
+  // Tokens of bf16 may lie where a caller has them: nothing past a token's elements is read if cols, x_stride and the
+  // address, in elements, are multiples of kTokenMultiple.
+  bool takes_callers_tokens = false;
+  bool stores_bf16 = false;  // takes MatmulArgs::y_bf16
+  bool capturable = true;    // in a graph of a GPU; if not, passes are plain launches
 };
 
 inline constexpr int64_t kParameterBytes = 512;

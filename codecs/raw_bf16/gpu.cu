@@ -96,13 +96,16 @@ struct BlasTokens {
   datasets::Shape shape;
   int batch;
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    gpu::blas_product(elements, shape, args.x_bf16, args.x_stride, batch, args.y, {args.scratch, stream});
+    gpu::blas_product(elements, shape, args.x_bf16, args.x_stride, batch, args.y, {args.scratch, stream}, args.y_bf16);
   }
 };
 backends::BoundKernel bind_blas_tokens(const backends::Policy&, Layers layers, int batch, backends::Place&) {
   const datasets::Shape shape = layers[0].matrix->shape;
   return {BlasTokens{modelling::plain_elements<uint16_t>(*layers[0].matrix), shape, batch},
-          {.scratch_bytes = gpu::kBlasWorkspaceBytes, .rounding = gpu::blas_rounding(shape.cols)}};
+          {.scratch_bytes = gpu::kBlasWorkspaceBytes,
+           .rounding = gpu::blas_rounding(shape.cols),
+           .takes_callers_tokens = true,
+           .stores_bf16 = true}};
 }
 
 constexpr backends::Policy kBlasPolicies[] = {{"gemm"}};

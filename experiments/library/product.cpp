@@ -2,7 +2,9 @@
 #include "experiments/library/product.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <span>
 
 #include "backends/activations.h"
 #include "backends/exact_product.h"
@@ -326,12 +328,14 @@ Workspace::Needs Product::needs() const {
 // --- calls -----------------------------------------------------------------------------------------------
 
 // A device loads a kernel when it is first launched, which must not be inside a capture. The product's own memory
-// stands in for the caller's; it is as large, and what it holds means nothing.
+// stands in for the caller's; it is as large, and what it holds means nothing. Other kernels run where a part has all
+// of its tokens (reads_in_place, stores_in_place).
 void Product::run_all_once() {
   if (view_->shape.rows == 0) return;
   for (const auto& part : parts_)
-    enqueue_part(*part, nullptr, {piece_->tokens->data(), view_->shape.cols}, 1,
-                 {piece_->sums->data(), view_->shape.rows});
+    for (const int tokens : {part->batch, 1})
+      enqueue_part(*part, nullptr, {piece_->tokens->data(), view_->shape.cols}, tokens,
+                   {piece_->sums->data(), view_->shape.rows});
   workspace_->engines.front().executor->wait();
 }
 
@@ -393,18 +397,43 @@ backends::MatmulArgs Product::product_args(const Part& part, const Workspace::Pi
           .y_stride = view_->shape.rows};
 }
 
-// Where the kernel takes more tokens than there are, it multiplies what an earlier call left as well.
+// Does the kernel read the tokens where the caller has them?
+bool Product::reads_in_place(const Part& part, Tokens x, int tokens) const {
+  constexpr int64_t kMultiple = backends::kTokenMultiple;
+  return part.product.facts.takes_callers_tokens && part.activations == Activations::bf16 &&
+         request_.x == Activations::bf16 && tokens == part.batch && view_->shape.cols % kMultiple == 0 &&
+         (tokens == 1 || x.stride % kMultiple == 0) &&
+         reinterpret_cast<uintptr_t>(x.place) % static_cast<uintptr_t>(kMultiple * backends::bytes_of(request_.x)) == 0;
+}
+
+// Does the kernel store the products where the caller wants them?
+bool Product::stores_in_place(const Part& part, int tokens, Tokens y) const {
+  return part.product.facts.stores_bf16 && request_.y == Activations::bf16 && request_.bias == nullptr &&
+         tokens == part.batch && (tokens == 1 || y.stride == view_->shape.rows);
+}
+
+// Where the kernel takes more tokens than there are, it multiplies what an earlier call left as well. Launches that
+// bring tokens and products from place to place are left out where the kernel can do without them.
 void Product::enqueue_part(const Part& part, void* stream, Tokens x, int tokens, Tokens y) {
   const auto [rows, cols] = view_->shape;
-  const backends::MatmulArgs args = product_args(part, *piece_);
-  const backends::Step steps[] = {backends::LoadTokens{x.place, request_.x, x.stride, piece_->tokens->data(),
-                                                       part.activations, args.x_stride, cols, tokens},
-                                  backends::Enqueue{&part.product, rows, 0, args},
-                                  backends::StoreProducts{&part.product, rows, tokens, args.y, request_.bias,
-                                                          request_.y, const_cast<std::byte*>(y.place), y.stride}};
+  backends::MatmulArgs args = product_args(part, *piece_);
+  std::array<backends::Step, 3> steps;
+  size_t count = 0;
+  if (reads_in_place(part, x, tokens))
+    args.x_bf16 = reinterpret_cast<const uint16_t*>(x.place), args.x_stride = x.stride;
+  else
+    steps[count++] = backends::LoadTokens{x.place,          request_.x,    x.stride, piece_->tokens->data(),
+                                          part.activations, args.x_stride, cols,     tokens};
+  const bool stores = stores_in_place(part, tokens, y);
+  std::byte* const to = const_cast<std::byte*>(y.place);
+  if (stores) args.y_bf16 = reinterpret_cast<uint16_t*>(to);
+  steps[count++] = backends::Enqueue{&part.product, rows, 0, args};
+  if (!stores)
+    steps[count++] =
+        backends::StoreProducts{&part.product, rows, tokens, args.y, request_.bias, request_.y, to, y.stride};
   part.engine->executor->set_scratch(piece_->scratch_places);
   try {
-    part.engine->executor->enqueue_on(stream, steps);
+    part.engine->executor->enqueue_on(stream, std::span(steps).first(count));
   } catch (const std::invalid_argument& error) {  // a stream where there are none
     throw Failure(ECMV_INVALID_ARGUMENT, error.what());
   }

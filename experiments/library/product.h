@@ -120,6 +120,8 @@ class Product {
   void run_all_once();
   const Part& part_for(int64_t tokens) const;
   backends::MatmulArgs product_args(const Part& part, const Workspace::Piece& piece) const;
+  bool reads_in_place(const Part& part, Tokens x, int tokens) const;
+  bool stores_in_place(const Part& part, int tokens, Tokens y) const;
   void enqueue_part(const Part& part, void* stream, Tokens x, int tokens, Tokens y);
   void expect_usable(const std::byte* place, int64_t bytes, const std::string& what) const;
   void expect_call(const Tokens& x, int64_t tokens, const Tokens& y) const;

@@ -81,9 +81,9 @@ inline std::vector<uint16_t> as_bf16(const std::vector<int8_t>& numbers) {
 }
 
 inline Matrix encode(const char* codec, const char* type, const void* elements, int64_t rows = kRows,
-                     int64_t cols = kCols) {
+                     int64_t cols = kCols, const char* settings = nullptr) {
   ecmv_compressed_matrix* matrix = nullptr;
-  const ecmv_status status = ecmv_encode(codec, nullptr, type, rows, cols, elements, &matrix);
+  const ecmv_status status = ecmv_encode(codec, settings, type, rows, cols, elements, &matrix);
   INFO(codec << ": " << error_of(status));
   REQUIRE((status == ECMV_OK || status == ECMV_REFUSED));
   return Matrix(matrix);

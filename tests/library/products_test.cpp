@@ -77,26 +77,25 @@ struct Weights {
   int64_t rows, cols;
 };
 
-Weights some_weights(const char* codec, const char* type, int64_t rows, int64_t cols) {
+Weights some_weights(const char* codec, const char* type, int64_t rows, int64_t cols, const char* settings = nullptr) {
   const std::vector<int8_t> elements = some_numbers(rows * cols, 7);
   const std::vector<uint16_t> halves = as_bf16(elements);
   const bool is_i8 = type == std::string("i8");
-  return {encode(codec, type, is_i8 ? static_cast<const void*>(elements.data()) : halves.data(), rows, cols),
+  return {encode(codec, type, is_i8 ? static_cast<const void*>(elements.data()) : halves.data(), rows, cols, settings),
           {elements.begin(), elements.end()},
           rows,
           cols};
 }
 
-constexpr int kGap = 5;  // elements between a token and the next
-
-// Multiplies `tokens` tokens and compares with sums in double precision. Nothing else may be written.
+// Multiplies `tokens` tokens and compares with sums in double precision. Nothing else may be written. `gap`: elements
+// between a token and the next; those of x are NaN.
 void check_enqueue(const Context& context, const Product& product, const Weights& w, Numbers x_type, Numbers y_type,
-                   const std::vector<float>& bias, int64_t tokens, uint32_t seed) {
-  const int64_t x_stride = w.cols + kGap, y_stride = w.rows + kGap;
+                   const std::vector<float>& bias, int64_t tokens, uint32_t seed, int64_t gap = 5) {
+  const int64_t x_stride = w.cols + gap, y_stride = w.rows + gap;
   INFO(ecmv_product_kernel(product.get(), tokens)
        << ", " << x_type.type << " to " << y_type.type << ", " << tokens << " tokens of " << w.rows << " x " << w.cols);
-  std::vector<char> x(static_cast<size_t>((tokens * x_stride - kGap) * x_type.bytes()), '\x7F'),
-      y(static_cast<size_t>((tokens * y_stride - kGap) * y_type.bytes()), '\xA5');
+  std::vector<char> x(static_cast<size_t>((tokens * x_stride - gap) * x_type.bytes()), '\xFF'),
+      y(static_cast<size_t>((tokens * y_stride - gap) * y_type.bytes()), '\xA5');
   const std::vector<int8_t> numbers = some_numbers(tokens * w.cols, seed);
   for (int64_t token = 0; token < tokens; ++token)
     for (int64_t col = 0; col < w.cols; ++col)
@@ -204,6 +203,38 @@ void check_all_codecs(const Context& context, const std::vector<int64_t>& counts
   CHECK(products > 0);
 }
 
+// Sums of four uniform numbers as bf16, which quad_huffman codes.
+Weights bell_weights(int64_t rows, int64_t cols, const char* settings) {
+  Weights w{.matrix = nullptr, .numbers = {}, .rows = rows, .cols = cols};
+  std::vector<uint16_t> halves;
+  uint32_t seed = 3;
+  for (int64_t i = 0; i < rows * cols; ++i) {
+    float sum = -2;
+    for (int term = 0; term < 4; ++term) sum += static_cast<float>((seed = seed * 1664525u + 1013904223u) >> 8) * 0x1p-24f;
+    halves.push_back(nearest_bf16(sum));
+    w.numbers.push_back(bf16_number(halves.back()));
+  }
+  w.matrix = encode("quad_huffman", "bf16", halves.data(), rows, cols, settings);
+  return w;
+}
+
+// Tokens and products of bf16 without bias, with the strides with which kernels read and store them where the caller
+// has them, and with others. The columns end within a unit of the kernels.
+void check_in_place(const Context& context, const std::vector<int64_t>& counts, int64_t rows) {
+  for (const char* settings : {"symbol_cols=4,table_bits=10,layout=fragments,tile_cols=256",
+                               "symbol_cols=8,table_bits=10,layout=fragments,tile_cols=256"})
+    for (const int64_t cols : {1544, 1540}) {
+      const Weights w = bell_weights(rows, cols, settings);
+      const Product product = bind(context, w.matrix, options_of(counts.back(), "bf16", "bf16"));
+      INFO(settings << ": " << ecmv_product_kernel(product.get(), 1));
+      CHECK(std::string(ecmv_product_kernel(product.get(), 1)).ends_with("/matmul/fragments/groups32"));
+      uint32_t seed = 5;
+      for (const int64_t tokens : counts)
+        for (const int64_t gap : {0, 8, 5})
+          check_enqueue(context, product, w, {"bf16"}, {"bf16"}, {}, tokens, ++seed, gap);
+    }
+}
+
 Context open_or_skip(const char* backend) {
   ecmv_context* raw = nullptr;
   const ecmv_status status = ecmv_open(backend, 2, -1, &raw);
@@ -278,6 +309,16 @@ TEST_CASE("products of every codec on the emulator are right for any number of t
   check_all_codecs(context, {1, 3}, 32, 512);
   need_codec("quad_huffman");
   check_products(context, some_weights("quad_huffman", "bf16", 64, 512), {1, 2, 17, 64, 66});
+}
+
+TEST_CASE("products on the emulator read and store where the caller wants", "[emulator]") {
+  need_codec("quad_huffman");
+  check_in_place(open_or_skip("emulator"), {1, 2, 8, 13, 16, 17, 64, 72}, 80);
+}
+
+TEST_CASE("products on a GPU read and store where the caller wants", "[gpu]") {
+  need_codec("quad_huffman");
+  check_in_place(open_or_skip("cuda"), {1, 2, 8, 13, 16, 17, 64, 72, 128, 256, 384, 512}, 1040);
 }
 
 TEST_CASE("products of every codec on a GPU are right for any number of tokens", "[gpu]") {

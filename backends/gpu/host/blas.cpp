@@ -10,7 +10,8 @@ std::string blas_missing() { return "The emulator has no BLAS library: it runs t
 void blas_product(const int8_t*, datasets::Shape, const int8_t*, int, int32_t*, const BlasPlace&) {
   throw std::logic_error(blas_missing());
 }
-void blas_product(const uint16_t*, datasets::Shape, const uint16_t*, int64_t, int, float*, const BlasPlace&) {
+void blas_product(const uint16_t*, datasets::Shape, const uint16_t*, int64_t, int, float*, const BlasPlace&,
+                  uint16_t*) {
   throw std::logic_error(blas_missing());
 }
 
@@ -110,7 +111,7 @@ namespace {
 // A product's types and its number 1, in the library's terms.
 template <typename Sum>
 struct Types {
-  int factors, sums, compute;
+  int factors, results, compute;
   Sum one = 1, zero = 0;
 };
 
@@ -118,17 +119,17 @@ struct Types {
 // x_stride apart.
 template <typename Element, typename Sum>
 void multiply(const char* what, const Types<Sum>& types, const Element* w, datasets::Shape shape, const Element* x,
-              int64_t x_stride, int columns, Sum* y, const BlasPlace& place) {
+              int64_t x_stride, int columns, void* y, const BlasPlace& place) {
   const int rows = static_cast<int>(shape.rows), cols = static_cast<int>(shape.cols),
             stride = static_cast<int>(x_stride);
   run(place, what, [&](Handle handle) {
 #if defined(__HIP_PLATFORM_AMD__)
     return library().gemm(handle, kTransposed, kPlain, rows, columns, cols, &types.one, w, types.factors, cols, x,
-                          types.factors, stride, &types.zero, y, types.sums, rows, y, types.sums, rows, types.compute,
-                          0, 0, 0);
+                          types.factors, stride, &types.zero, y, types.results, rows, y, types.results, rows,
+                          types.compute, 0, 0, 0);
 #else
     return library().gemm(handle, kTransposed, kPlain, rows, columns, cols, &types.one, w, types.factors, cols, x,
-                          types.factors, stride, &types.zero, y, types.sums, rows, types.compute, kAnyAlgorithm);
+                          types.factors, stride, &types.zero, y, types.results, rows, types.compute, kAnyAlgorithm);
 #endif
   });
 }
@@ -142,8 +143,10 @@ void blas_product(const int8_t* w, datasets::Shape shape, const int8_t* x, int c
 }
 
 void blas_product(const uint16_t* w, datasets::Shape shape, const uint16_t* x, int64_t x_stride, int batch, float* y,
-                  const BlasPlace& place) {
-  multiply("the product of bf16", Types<float>{kBf16, kFloat, kComputeFloat}, w, shape, x, x_stride, batch, y, place);
+                  const BlasPlace& place, uint16_t* y_bf16) {
+  const bool rounds = y_bf16 != nullptr;
+  multiply("the product of bf16", Types<float>{kBf16, rounds ? kBf16 : kFloat, kComputeFloat}, w, shape, x, x_stride,
+           batch, rounds ? static_cast<void*>(y_bf16) : y, place);
 }
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -34,8 +34,8 @@ struct BlasPlace {
 void blas_product(const int8_t* w, datasets::Shape shape, const int8_t* x, int columns, int32_t* y,
                   const BlasPlace& place);
 // `batch` products at once of bf16 with sums in float32: w as above, token t at x + t * x_stride, its product at y + t
-// * rows.
+// * rows, or rounded at y_bf16 + t * rows if that is not null.
 void blas_product(const uint16_t* w, datasets::Shape shape, const uint16_t* x, int64_t x_stride, int batch, float* y,
-                  const BlasPlace& place);
+                  const BlasPlace& place, uint16_t* y_bf16 = nullptr);
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -93,15 +93,11 @@ struct Numbers {
     if (is_bf16) return float_of(uint32_t{*cast<const uint16_t>(first + 2 * i)} << 16);
     return *cast<const float>(first + 4 * i);
   }
-  // The nearest number, of two equally near ones the even one.
   ECMV_GPU_DEVICE void store(int64_t i, float number) const {
-    const uint32_t bits = bits_of(number);
-    if (!is_bf16)
-      *cast<float>(first + 4 * i) = number;
-    else if ((bits & 0x7FFFFFFFu) > 0x7F800000u)
-      *cast<uint16_t>(first + 2 * i) = static_cast<uint16_t>(bits >> 16 | 0x40);
+    if (is_bf16)
+      *cast<uint16_t>(first + 2 * i) = bf16_of(number);
     else
-      *cast<uint16_t>(first + 2 * i) = static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+      *cast<float>(first + 4 * i) = number;
   }
 };
 Numbers numbers_at(const std::byte* first, Activations type) {

@@ -77,7 +77,7 @@ struct UnfusedBlas : UnfusedProduct {
   int batch;
   void operator()(void* stream, const MatmulArgs& args) const {
     blas_product(reinterpret_cast<const uint16_t*>(decoded(stream, args).elements), matrix.shape, args.x_bf16,
-                 args.x_stride, batch, args.y, {args.scratch + workspace_offset, stream});
+                 args.x_stride, batch, args.y, {args.scratch + workspace_offset, stream}, args.y_bf16);
   }
 };
 
@@ -146,6 +146,7 @@ class GpuExecutor final : public Executor {
       const int64_t workspace_offset = (facts.scratch_bytes + 255) / 256 * 256;
       facts.scratch_bytes = workspace_offset + kBlasWorkspaceBytes;
       facts.rounding = blas_rounding(matrix.shape.cols);
+      facts.takes_callers_tokens = facts.stores_bf16 = true;
       return {UnfusedBlas{product, workspace_offset, batch}, facts};
     }
     return op == Op::matvec ? BoundKernel(UnfusedMatvec{product}, facts)

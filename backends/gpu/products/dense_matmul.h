@@ -23,6 +23,13 @@ ECMV_GPU_DEVICE uint32_t bits_of(float value) {
   return bits;
 }
 
+// The nearest number of bf16, of two equally near ones the even one. NaNs stay NaNs.
+ECMV_GPU_DEVICE uint16_t bf16_of(float number) {
+  const uint32_t bits = bits_of(number);
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return static_cast<uint16_t>(bits >> 16 | 0x40);
+  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
 // Sums over the wave; every lane gets the sum.
 ECMV_GPU_DEVICE float wave_sum(float value) {
   ECMV_GPU_UNROLL

@@ -260,7 +260,6 @@ struct TokenProduct {
   void operator()(void* stream, const MatmulArgs& args) const {
     parts.each([&](int first, int batch, const SizedPlan& sized) {
       Bf16Tokens tokens = bf16_tokens_of(args, batch, first);
-      float* const y = args.y + first * args.y_stride;
       if (sized.plan.shares > 1) tokens.y = reinterpret_cast<float*>(args.scratch);
       if constexpr (kByWarpgroup)
         enqueue_token_blocks<Elements>(
@@ -273,7 +272,7 @@ struct TokenProduct {
         case 2: start<2>(stream, tokens, sized); break;
         default: start<8>(stream, tokens, sized);
       }
-      enqueue_add_shares(stream, args.scratch, sized.plan.shares, tokens.batch * tokens.rows, y, compute_units, early);
+      enqueue_add_shares(stream, args, first, batch, sized.plan.shares, compute_units, early);
     });
   }
 

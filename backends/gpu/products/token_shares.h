@@ -19,10 +19,11 @@ inline int64_t share_scratch_bytes(int shares, int64_t rows) {
 // Few enough for the registers that a product's block of 30 lane groups, 64 registers a lane, leaves.
 inline constexpr int kAddThreads = 128, kAddBlocks = 2048 / kAddThreads;  // per multiprocessor
 
-// y[i] = sums[i] + sums[count + i] + ... for i < count, four at a time. The sums of four shares are loaded before they
-// are added.
+// y[i] = sums[i] + sums[count + i] + ... for i < count, four at a time, rounded at `y_bf16` if that is there. The sums
+// of four shares are loaded before they are added.
 template <typename Four>
-ECMV_GPU_KERNEL void add_shares(Pointer<const float> sums, int shares, int64_t count, Pointer<float> y) {
+ECMV_GPU_KERNEL void add_shares(Pointer<const float> sums, int shares, int64_t count, Pointer<float> y,
+                                Pointer<uint16_t> y_bf16, bool rounds) {
   constexpr int kEach = static_cast<int>(sizeof(Four) / sizeof(float)), kAtOnce = 4;
   let_next_begin();
   wait_for_previous();
@@ -45,25 +46,35 @@ ECMV_GPU_KERNEL void add_shares(Pointer<const float> sums, int shares, int64_t c
         }
       }
     }
-    if constexpr (kEach == 1)
-      y[i] = sum[0];
+    if constexpr (kEach == 1) {
+      if (rounds)
+        y_bf16[i] = bf16_of(sum[0]);
+      else
+        y[i] = sum[0];
+    } else if (rounds)
+      *cast<uint2>(y_bf16 + i) =
+          uint2{bf16_of(sum[0]) | uint32_t{bf16_of(sum[1])} << 16, bf16_of(sum[2]) | uint32_t{bf16_of(sum[3])} << 16};
     else
       *cast<Four>(y + i) = Four{bits_of(sum[0]), bits_of(sum[1]), bits_of(sum[2]), bits_of(sum[3])};
   }
 }
 
-// The launch after a product of `shares`, whose sums lie at `scratch`: y [batch, rows], `count` numbers.
-inline void enqueue_add_shares(void* stream, const std::byte* scratch, int shares, int64_t count, float* y,
+// The launch after a product of `batch` tokens from `first` on, of `shares`, whose sums lie in the scratch.
+inline void enqueue_add_shares(void* stream, const MatmulArgs& args, int first, int batch, int shares,
                                int compute_units, bool early) {
   if (shares <= 1) return;
-  const Pointer<const float> sums = reinterpret_cast<const float*>(scratch);
+  const Pointer<const float> sums = reinterpret_cast<const float*>(args.scratch);
+  const int64_t count = batch * args.y_stride;
+  const bool rounds = args.y_bf16 != nullptr;
+  float* const y = rounds ? nullptr : args.y + first * args.y_stride;
+  uint16_t* const y_bf16 = rounds ? args.y_bf16 + first * args.y_stride : nullptr;
   const int64_t blocks =
       std::min<int64_t>(int64_t{compute_units} * kAddBlocks, (count + kAddThreads * 4 - 1) / (kAddThreads * 4));
   const LaunchShape shape{blocks, kAddThreads, 0, early};
-  if (count % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0)
-    launch(add_shares<uint4>, shape, stream, sums, shares, count, Pointer<float>(y));
-  else
-    launch(add_shares<float>, shape, stream, sums, shares, count, Pointer<float>(y));
+  const bool in_fours =
+      count % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0 && reinterpret_cast<uintptr_t>(y_bf16) % 8 == 0;
+  launch(in_fours ? add_shares<uint4> : add_shares<float>, shape, stream, sums, shares, count, Pointer<float>(y),
+         Pointer<uint16_t>(y_bf16), rounds);
 }
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

@@ -322,8 +322,7 @@ struct MultiplyBySlabs {
                                            compute_units, early);
       gpu::launch(of.kernel, {of.blocks, of.plan.lane_groups * kLanes, of.plan.bytes, early}, stream, matrix, of.plan,
                   of.layout, hidden_of(of.plan), static_cast<int>(cols), tokens);
-      gpu::enqueue_add_shares(stream, args.scratch, of.layout.shares, tokens.batch * tokens.rows,
-                              args.y + first * args.y_stride, compute_units, early);
+      gpu::enqueue_add_shares(stream, args, first, batch, of.layout.shares, compute_units, early);
     });
   }
 };

@@ -153,7 +153,7 @@ ECMV_GPU_DEVICE void add_pair(gpu::Pointer<std::byte> place, float (&sums)[kToke
 template <int kSymbolCols, int kForm, int kTokenTiles>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(most_groups(kSymbolCols) * kLanes,
                                 1) void multiply_many(Matrix matrix, BlockPlan plan, FragmentsLayout layout,
-                                                      Hidden hidden, int /* columns */, gpu::Bf16Tokens tokens) {
+                                                      Hidden hidden, int cols, gpu::Bf16Tokens tokens) {
   // The schedule is in shared memory, and raw bits of symbols of four come half a batch at a time, so 80 registers are
   // just enough. A spilled register is waited for with all loads under way.
   constexpr bool kEights = kSymbolCols == 8;
@@ -185,7 +185,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(most_groups(kSymbolCols) * kLanes,
   const auto copy_tokens = [&](int number) {
     if (number < own_tiles * steps)
       gpu::copy_slice_of_tokens<8 * kTokenTiles, kSliceCols>(
-          tokens, (int64_t{first_tile} * steps + number) * kSliceCols, tokens.x_stride, slices + number % 2 * kBytes);
+          tokens, (int64_t{first_tile} * steps + number) * kSliceCols, cols, slices + number % 2 * kBytes);
   };
   gpu::let_next_begin();
   const auto own_entries = load_own_entries(matrix);

@@ -39,6 +39,7 @@ struct FragmentPolicy : RingPolicy {
   // The tokens' digits are multiplied with bytes of elements. Blocks then have the same number of row groups, and rings
   // are not lean.
   bool digits;
+  int least_groups;  // fewer lane groups of a block take as long as so many
 };
 
 // Takes the columns of the matrix and the tokens last.
@@ -60,8 +61,7 @@ inline int64_t shared_bytes_beside_adding(const backends::DeviceInfo& device) {
 
 // Chooses how many lane groups a block has, up to the policy's, and how many column tiles: among all ways that fit the
 // shared memory, the one whose blocks are done first. `matrix` is the stored one. Digits' blocks have the same number
-// of row groups, others as many rounds of all their lane groups. Fewer lane groups than three quarters of the policy's
-// (digits: seven eighths) take as long as that many.
+// of row groups, others as many rounds of all their lane groups.
 inline FragmentsPlan plan_fragments(const FragmentPolicy& policy, const Header& code, datasets::Shape matrix,
                                     const backends::DeviceInfo& device, FragmentsKernel kernel) {
   const int64_t groups = row_groups(matrix.rows), columns = column_tiles(matrix.cols, tile_cols_of(code)),
@@ -85,9 +85,7 @@ inline FragmentsPlan plan_fragments(const FragmentPolicy& policy, const Header& 
                     rounds = (row_blocks + at_once - 1) / at_once,
                     launches = (shares + device.compute_units - 1) / device.compute_units,
                     last = policy.digits ? (groups + at_once - 1) / at_once - (rounds - 1) * lane_groups : lane_groups;
-      const auto time_of = [&](int64_t at_work) {
-        return std::max<int64_t>(at_work, policy.lane_groups * (policy.digits ? 7 : 6) / 8);
-      };
+      const auto time_of = [&](int64_t at_work) { return std::max<int64_t>(at_work, policy.least_groups); };
       // Lanes that share a copy of the table wait for each other.
       const double waits = plan.copies >= 8   ? 1
                            : plan.copies >= 2 ? 1.1
@@ -112,6 +110,9 @@ inline FragmentsPlan plan_fragments(const FragmentPolicy& policy, const Header& 
   return best;
 }
 
+// Sums of a result that are left for the launch after the product.
+inline int sums_of(const FragmentsLayout& layout) { return layout.pairs ? layout.shares / 2 : layout.shares; }
+
 // The facts of a product in parts. Substitutes are multiplied too, and subtracted again. With int8 elements the sum of
 // the tokens' numbers is subtracted as well, times the offset of the codes. Tokens of f8 elements in symbols of four
 // are scaled so that the largest number is about 2^100; numbers that are too small then are lost, and the sum is scaled
@@ -131,7 +132,11 @@ inline backends::KernelFacts facts_of_shares(const backends::CompressedView& vie
     const int most = (most_high(code.symbol_cols, code.form) + 1) << cell_bits(code.form);
     rounding.offset = 2.0 * (std::abs(code.lowest) + most);
   }
-  return {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows), .rounding = rounding};
+  return {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
+          .rounding = rounding,
+          .takes_callers_tokens = true,
+          // The launch that adds shares rounds.
+          .stores_bf16 = sums_of(parts.whole.layout) > 1 && (parts.rest.blocks == 0 || sums_of(parts.rest.layout) > 1)};
 }
 
 // Sums of several shares go to the scratch; a launch after the product adds them up, or those of the clusters.
@@ -145,12 +150,11 @@ struct MultiplyFragments {
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     parts.each([&](int first, int batch, const FragmentsPlan& of) {
       gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, batch, first);
-      const int of_cluster = of.layout.pairs ? 2 : 1, sums = of.layout.shares / of_cluster;
+      const int of_cluster = of.layout.pairs ? 2 : 1, sums = sums_of(of.layout);
       if (sums > 1) tokens.y = reinterpret_cast<float*>(args.scratch);
       gpu::launch(of.kernel, {of.blocks, of.plan.lane_groups * kLanes, of.plan.bytes, early, false, of_cluster}, stream,
                   matrix, of.plan, of.layout, hidden_of(of.plan), cols, tokens);
-      gpu::enqueue_add_shares(stream, args.scratch, sums, tokens.batch * tokens.rows, args.y + first * args.y_stride,
-                              compute_units, early);
+      gpu::enqueue_add_shares(stream, args, first, batch, sums, compute_units, early);
     });
   }
 };
