@@ -204,8 +204,8 @@ Best best_for(const StepTask& task, const Group& group, backends::Device& device
   return best;
 }
 
-std::string kernel_name(const ChosenKernel& chosen) {
-  std::string name = chosen.kernel->op == Op::decode ? "unfused " : "";
+std::string kernel_name(const ChosenKernel& chosen, Op op) {
+  std::string name = chosen.kernel->op == op ? "" : "unfused ";
   name += chosen.kernel->variant;
   if (chosen.policy->name != "default") name += fmt::format(" {}", chosen.policy->name);
   return name;
@@ -254,10 +254,11 @@ StepKernels choose_kernels(const StepTask& task, backends::Device& device, const
   return chosen;
 }
 
-std::string kernel_names(std::span<const ChosenKernel> kernels) {
+std::string kernel_names(std::span<const ChosenKernel> kernels, Op op) {
   std::vector<std::string> names;
   for (const ChosenKernel& one : kernels)
-    if (const std::string name = kernel_name(one); std::ranges::find(names, name) == names.end()) names.push_back(name);
+    if (const std::string name = kernel_name(one, op); std::ranges::find(names, name) == names.end())
+      names.push_back(name);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -268,7 +269,7 @@ std::vector<reports::CaseRecord::Step::Part> step_parts(const StepTask& task, co
     reports::CaseRecord::Step::Part part{
         .kind = std::string(datasets::layer_kind_name(datasets::layer_kind(matrix.name))),
         .codec = codec_name(*task.codec.of(matrix)),
-        .kernel = kernel_name(chosen.kernels[layer]),
+        .kernel = kernel_name(chosen.kernels[layer], Op::matmul),
         .rows = matrix.shape.rows,
         .cols = matrix.shape.cols,
         .layer_s = chosen.layer_s[layer]};

@@ -52,8 +52,8 @@ struct StepTask {
 // the order of backends/kernel_order.h.
 StepKernels choose_kernels(const StepTask& task, backends::Device& device, const PreparePass& prepare, bool time);
 
-// "fragments warpgroup32, unfused plain": each kernel once.
-std::string kernel_names(std::span<const backends::ChosenKernel> kernels);
+// "fragments warpgroup32, unfused plain": each kernel of a pass with that op once.
+std::string kernel_names(std::span<const backends::ChosenKernel> kernels, backends::Op op);
 
 // A row for each kind of layer, shape, codec and kernel.
 std::vector<reports::CaseRecord::Step::Part> step_parts(const StepTask& task, const StepKernels& chosen);

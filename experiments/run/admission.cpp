@@ -136,7 +136,7 @@ std::string names_of_policies(const backends::PassPlan& plan, std::span<const ba
   std::vector<backends::ChosenKernel> kernels;
   for (const backends::CompressedMatrix& layer : layers)
     kernels.push_back({plan.kernel, &policy_for(plan, layer.view(), device)});
-  return kernel_names(kernels);
+  return kernel_names(kernels, plan.op);
 }
 
 std::string refusal_of(const backends::PassPlan& plan, const backends::CompressedView& layer,
@@ -207,7 +207,7 @@ Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, 
   for (const auto& matrix : *admitted.upload) plan.layers.push_back(matrix.get());
   if (kernel.automatic()) {
     if (Outcome chosen = choose(admitted, layers, plan); !chosen.fine()) return chosen;
-    admitted.record.kernel.chosen = kernel_names(plan.kernels);
+    admitted.record.kernel.chosen = kernel_names(plan.kernels, plan.op);
   } else if (kernel.policy == kAuto) {
     admitted.record.kernel.chosen = names_of_policies(plan, layers.encoded->layers, device.info());
   }

@@ -97,3 +97,13 @@ TEST_CASE("the kernel that is taken unnamed is right for every number of tokens 
   CHECK(run(gaussian_matrix({17, 300}, 4), quads(*entry, "fragments", 8)) ==
         std::vector<std::string>(kTokens, "matmul fragments digits24"));
 }
+
+TEST_CASE("no kernel says that it reads a matrix once for more tokens than it multiplies at a time") {
+  for (const codecs::CodecEntry& entry : codecs::all_codecs())
+    for (const backends::Backend& backend : backends::all_backends())
+      for (const backends::Kernel& kernel : entry.kernels(backend.id)) {
+        INFO(entry.id << " " << backend.id << " " << kernel.variant);
+        CHECK(kernel.tokens_at_once <= kernel.most_tokens);
+        CHECK((kernel.tokens_at_once == 0 || kernel.op == backends::Op::matmul));
+      }
+}

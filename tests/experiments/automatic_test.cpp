@@ -36,14 +36,13 @@ std::vector<backends::Kernel> fused_kernels() {
 }
 
 std::vector<reports::CaseRecord> run(const std::vector<backends::Kernel>& kernels, const std::string& axes,
-                                     const std::string& shapes = "[[24, 40]]") {
+                                     const std::string& shapes = "[[40, 40]]") {
   const codecs::Codec codec = make_codec();
   const std::vector<codecs::CodecEntry> entries = {{"test", &codec, kernels, {}}};
   const auto experiment = experiments::parse_experiment(
       "schema: 1\nname: automatic\nmeasure: {repetitions: 2, min_time: 0.0001}\nexperiments:\n"
       "  - data: {source: gaussian, sigma: 4, shapes: " +
-          shapes + ", layers: 2}\n    codecs: test\n    kernels: {backend: scalar, threads: 2, op: matmul, " + axes +
-          "}\n",
+          shapes + ", layers: 2}\n    codecs: test\n    kernels: {backend: scalar, threads: 2, " + axes + "}\n",
       "x", {}, entries);
   std::vector<reports::CaseRecord> records;
   experiments::RunOptions options;
@@ -56,7 +55,7 @@ std::vector<reports::CaseRecord> run(const std::vector<backends::Kernel>& kernel
 }  // namespace
 
 TEST_CASE("a case without a named kernel takes one that can, by the number of tokens, and its record says which") {
-  const auto records = run(fused_kernels(), "variant: auto, batch: [1, 2, 3, 70]");
+  const auto records = run(fused_kernels(), "op: matmul, variant: auto, batch: [1, 2, 3, 70]");
   REQUIRE(records.size() == 4);
   for (const reports::CaseRecord& record : records) {
     INFO(record.kernel.batch << ": " << record.reason);
@@ -69,13 +68,13 @@ TEST_CASE("a case without a named kernel takes one that can, by the number of to
     CHECK(record.entrants.kernels == 1);
     CHECK(record.entrants.known_kernels == 5);
   }
-  const auto narrow = run(fused_kernels(), "variant: auto, batch: 3", "[[32, 40]]");
+  const auto narrow = run(fused_kernels(), "op: matmul, variant: auto, batch: 3", "[[32, 40]]");
   REQUIRE(narrow.size() == 1);
   CHECK(narrow[0].kernel.chosen == "narrow");
 }
 
 TEST_CASE("a case without a named kernel stands beside those with one, and counts as none of them") {
-  const auto records = run(fused_kernels(), "variant: [few, auto], policy: [default, auto]");
+  const auto records = run(fused_kernels(), "op: matmul, variant: [few, auto], policy: [default, auto]");
   REQUIRE(records.size() == 3);
   for (const reports::CaseRecord& record : records) {
     INFO(record.kernel.variant << " " << record.kernel.policy << ": " << record.reason);
@@ -85,18 +84,31 @@ TEST_CASE("a case without a named kernel stands beside those with one, and count
   }
 }
 
+TEST_CASE("a kernel that chooses its policy has the policy in its record, whatever the op") {
+  std::vector<backends::Kernel> kernels = {make_kernel<decode>("copy")};
+  kernels[0].policies = kTwo;
+  kernels[0].choose = choose_second;
+  const auto records = run(kernels, "op: [decode, matvec, matmul], policy: auto");
+  REQUIRE(records.size() == 3);
+  for (const reports::CaseRecord& record : records) {
+    INFO(record.kernel.op << ": " << record.reason);
+    CHECK(record.status == Status::ok);
+    CHECK(record.kernel.chosen == (record.kernel.op == "decode" ? "copy second" : "unfused copy second"));
+  }
+}
+
 TEST_CASE("a codec without a fused kernel that takes the matrix is decoded first, and is called auto all the same") {
   std::vector<backends::Kernel> kernels = {make_kernel<multiply_tokens>("narrow"), make_kernel<decode>("copy")};
   kernels[0].refuses = only_32_rows;
-  const auto records = run(kernels, "variant: auto, unfused: never");
+  const auto records = run(kernels, "op: matmul, variant: auto, unfused: never");
   REQUIRE(records.size() == 1);
   CHECK(records[0].status == Status::ok);
   CHECK(records[0].kernel.chosen == "unfused copy");
   CHECK(records[0].kernel.unfused);
   CHECK(reports::kernel_label(records[0]) == "scalar auto ×2");
   kernels.pop_back();
-  const auto refused = run(kernels, "variant: auto");
+  const auto refused = run(kernels, "op: matmul, variant: auto");
   REQUIRE(refused.size() == 1);
   CHECK(refused[0].status == Status::refused);
-  CHECK(refused[0].reason == "Layers of 24 x 40: This kernel takes 32 rows.");
+  CHECK(refused[0].reason == "Layers of 40 x 40: This kernel takes 32 rows.");
 }
