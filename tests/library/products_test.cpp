@@ -108,8 +108,10 @@ void check_enqueue(const Context& context, const Product& product, const Weights
   REQUIRE(error_of(ecmv_synchronize(context.get())) == "");
   REQUIRE(error_of(ecmv_read(y_memory.get(), 0, y.data(), y.size())) == "");
   int wrong = 0, written = 0;
+  constexpr int64_t kAll = 72, kEvery = 29;  // of many tokens some are compared
   for (int64_t token = 0; token < tokens; ++token) {
-    for (int64_t row = 0; row < w.rows; ++row) {
+    const bool compared = tokens <= kAll || token % kEvery == 0 || token + 1 == tokens;
+    for (int64_t row = 0; compared && row < w.rows; ++row) {
       double sum = bias.empty() ? 0 : double{bias[static_cast<size_t>(row)]}, magnitude = std::fabs(sum);
       for (int64_t col = 0; col < w.cols; ++col) {
         const double product_of = double{x_type.read(x, static_cast<size_t>(token * x_stride + col))} *

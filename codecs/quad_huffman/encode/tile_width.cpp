@@ -2,8 +2,11 @@
 #include "codecs/quad_huffman/encode/tile_width.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
+
+#include "codecs/quad_huffman/fragment_division.h"
 
 namespace ecmv::codecs::quad_huffman {
 namespace {
@@ -34,68 +37,46 @@ int tile_cols_for_int8_rows(datasets::Shape shape) {
   return best;
 }
 
-// How blocks divide fragments, as the kernels' plans do (gpu/tokens/fragment_plan.h, gpu/fragments_many.cu).
 struct BlockWork {
   int64_t tiles = 0;  // that a lane group begins, one after the other
   double work = 0;    // columns times lane groups that share a multiprocessor, in thousands
 };
-
-// Up to 16 tokens: shares of the columns and as many lane groups as give the shortest rounds.
-std::optional<BlockWork> divide_few(datasets::Shape stored, int table_bits, int tile_cols, bool sixteen) {
-  const int64_t groups = row_groups(stored.rows), columns = column_tiles(stored.cols, tile_cols),
-                multiple = sixteen ? 4 : 1, least_at_work = sixteen ? 13 : 20;
-  std::optional<BlockWork> best;
-  double least = 0;
-  for (int64_t share_tiles = columns; share_tiles >= 1; --share_tiles) {
-    const int64_t shares = whole(columns, share_tiles);
-    if (share_tiles != whole(columns, shares)) continue;
-    const int64_t inputs = share_tiles * tile_cols * 2 * (sixteen ? 32 : 16) + (sixteen ? 1024 : 0);
-    for (int64_t lane_groups = std::min<int64_t>(32, whole(groups, multiple) * multiple); lane_groups >= multiple;
-         lane_groups -= multiple) {
-      const int64_t copies = (kSharedBytes - lane_groups * kRing - inputs) / (int64_t{4} << table_bits);
-      if (copies < 1) continue;
-      const int64_t row_blocks = whole(groups, lane_groups),
-                    rounds = whole(row_blocks, std::clamp<int64_t>(kMultiprocessors / shares, 1, row_blocks));
-      const double waits = copies >= 8   ? 1
-                           : copies >= 2 ? 1.1
-                                         : 1.2,
-                   time = static_cast<double>(whole(shares, kMultiprocessors) * share_tiles * rounds *
-                                              std::max<int64_t>(lane_groups, 24)) *
-                          waits * (1 + 0.005 * static_cast<double>(shares));
-      if (best && time >= least) continue;
-      least = time;
-      best = {share_tiles * rounds, 1e-3 * static_cast<double>(rounds * std::min(share_tiles * tile_cols, stored.cols) *
-                                                               std::max(lane_groups, least_at_work))};
-    }
-  }
-  return best;
+BlockWork work_of(const FragmentDivision& division, datasets::Shape stored, int tile_cols, int groups_at_work) {
+  const int64_t cols = division.rounds * std::min(division.share_tiles * tile_cols, stored.cols);
+  return {division.share_tiles * division.rounds, 1e-3 * static_cast<double>(cols * groups_at_work)};
 }
 
-// Up to 64 tokens: 24 lane groups at most, 16 with symbols of eight, each with one row group.
-BlockWork divide_many(datasets::Shape stored, int symbol_cols, int tile_cols) {
-  const int64_t groups = row_groups(stored.rows), columns = column_tiles(stored.cols, tile_cols);
-  BlockWork best;
-  int64_t least = 0;
-  for (int64_t lane_groups = symbol_cols == 8 ? 16 : 24; lane_groups >= 4; lane_groups -= 4) {
-    const int64_t row_blocks = whole(groups, lane_groups),
-                  wanted = std::clamp<int64_t>(kMultiprocessors / row_blocks, 1, columns),
-                  share_tiles = whole(columns, wanted),
-                  rounds = whole(row_blocks * whole(columns, share_tiles), kMultiprocessors),
-                  time = rounds * share_tiles * (lane_groups + 10);
-    if (least != 0 && time >= least) continue;
-    least = time;
-    best = {share_tiles * rounds,
-            1e-3 * static_cast<double>(rounds * std::min(share_tiles * tile_cols, stored.cols) * (lane_groups + 9))};
-  }
-  return best;
+// Up to 16 tokens.
+std::optional<BlockWork> work_of_few(datasets::Shape stored, int table_bits, int tile_cols, bool sixteen) {
+  const auto division = divide_few(row_groups(stored.rows), column_tiles(stored.cols, tile_cols),
+                                   {.most_groups = 32,
+                                    .multiple = sixteen ? 4 : 1,
+                                    .least_groups = sixteen ? 16 : 20,
+                                    .equal_rows = false,
+                                    .shared_bytes = kSharedBytes,
+                                    .fixed_bytes = sixteen ? 1024 : 0,
+                                    .bytes_of_group = kRing,
+                                    .bytes_of_tile = int64_t{tile_cols} * 2 * (sixteen ? 32 : 16),
+                                    .compute_units = kMultiprocessors},
+                                   [&](int64_t bytes) { return table_copies(table_bits, 32, bytes); });
+  if (!division) return std::nullopt;
+  return work_of(*division, stored, tile_cols, std::max(division->lane_groups, sixteen ? 15 : 22));
 }
 
-// Microseconds of a product: its beginning, the memory's time or the units', and each tile's beginning but the first.
+// Up to 64 tokens.
+BlockWork work_of_many(datasets::Shape stored, int symbol_cols, int tile_cols) {
+  const auto division = divide_many(row_groups(stored.rows), column_tiles(stored.cols, tile_cols),
+                                    symbol_cols == 8 ? 16 : 24, kMultiprocessors, [](int) { return true; });
+  return work_of(*division, stored, tile_cols, division->lane_groups + kOwnTimeOfMany);
+}
+
+// Microseconds of a product: its beginning, the work of a multiprocessor, and each tile's beginning but the first. The
+// memory's time and that of the units overlap only in part.
 struct Rates {
   double begin, of_work, of_tile;
 };
 double microseconds(const Rates& rates, const BlockWork& division, double memory) {
-  return rates.begin + std::max(memory, rates.of_work * division.work) +
+  return rates.begin + std::hypot(memory, rates.of_work * division.work) +
          rates.of_tile * static_cast<double>(division.tiles - 1);
 }
 
@@ -112,23 +93,23 @@ int tile_cols_for_rows(datasets::Shape stored, datasets::ElementType type) {
   return tile_cols;
 }
 
-// Rates are fitted to 60 forms of five shapes of bf16 from 4096 x 4096 to 18944 x 3584, T = 12. Estimates are within 6
-// % on average, and the chosen form within 5 % of the best of its shape (notes/choice.md).
+// Rates are fitted to 208 measured products of 14 shapes of bf16 from 1536 x 2048 to 28672 x 4096, T = 12. Estimates
+// are within 4 % on average, and the chosen form within 3 % of the best of its shape (notes/choice.md).
 double fragments_cost(datasets::Shape stored, int symbol_cols, int table_bits, double bits, int tile_cols) {
   constexpr double kBitsAMicrosecond = 8 * 4.4e6;
-  constexpr Rates kRates[2][3] = {{{8, 0.84, 2.4}, {9.7, 1.04, 3}, {10.2, 1.31, 3.7}},     // symbols of four
-                                  {{8, 0.63, 2.6}, {9.7, 0.86, 7.1}, {10.2, 0.91, 5.2}}};  // of eight
+  constexpr Rates kRates[2][3] = {{{4.5, 0.92, 0.93}, {5.5, 1.08, 1.74}, {7.1, 1.31, 4.9}},    // symbols of four
+                                  {{4.5, 0.69, 1.81}, {5.5, 1.02, 1.05}, {7.1, 0.96, 2.28}}};  // of eight
   if (tile_cols == 0) {
     const auto type = bits > 8 ? datasets::ElementType::bf16 : datasets::ElementType::f8_e4m3;
     tile_cols = tile_cols_for_fragments(stored, type, symbol_cols, table_bits);
   }
   const double memory = bits * static_cast<double>(stored.elements()) / kBitsAMicrosecond;
   const Rates(&rates)[3] = kRates[symbol_cols == 8];
-  const auto one = divide_few(stored, table_bits, tile_cols, false),
-             sixteen = divide_few(stored, table_bits, tile_cols, true);
+  const auto one = work_of_few(stored, table_bits, tile_cols, false),
+             sixteen = work_of_few(stored, table_bits, tile_cols, true);
   if (!one || !sixteen) return 1e30;
   return microseconds(rates[0], *one, memory) * microseconds(rates[1], *sixteen, memory) *
-         microseconds(rates[2], divide_many(stored, symbol_cols, tile_cols), memory);
+         microseconds(rates[2], work_of_many(stored, symbol_cols, tile_cols), memory);
 }
 
 int tile_cols_for_fragments(datasets::Shape stored, datasets::ElementType type, int symbol_cols, int table_bits) {

@@ -289,49 +289,36 @@ FragmentsKernel kernel_of(const Header& code, int token_tiles) {
   });
 }
 
-// Chooses, among all numbers of lane groups that are whole warpgroups, the one whose blocks are done first, with a
-// block a multiprocessor.
 FragmentsPlan plan_tokens(const backends::Policy& named, const backends::CompressedView& view,
                           const backends::DeviceInfo& device, int tokens) {
   const auto& policy = named.as<RingPolicy>();
   const Header code = header_of(view);
   const datasets::Shape stored = stored_shape(view);
   const int token_tiles = gpu::token_tiles(tokens, true);
-  constexpr int64_t kAlignment = gpu::kBlockAlignment;
-  // A tile's time beside its part of a multiprocessor's time, in units of such parts. (H200, 16384 x 16384, 64 tokens:
-  // a tile of 16 lane groups 40.6 us, one of 24 53.2.)
-  constexpr int kOwnTime = 10;
-  const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, tile_cols_of(code));
-  const int64_t shared_bytes = shared_bytes_beside_adding(device),
-                slice = token_tiles == 2 ? kSliceBytes<2> : kSliceBytes<8>, slices = 2 * slice + kAlignment;
-  FragmentsPlan best{.kernel = kernel_of(code, token_tiles)};
-  int64_t least = 0;
-  for (int lane_groups = std::min(policy.lane_groups, most_groups(code.symbol_cols)); lane_groups >= gpu::kWarpgroup;
-       lane_groups -= gpu::kWarpgroup) {
-    const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
-                  wanted = std::clamp<int64_t>(device.compute_units / row_blocks, 1, tiles),
-                  share_tiles = (tiles + wanted - 1) / wanted, shares = (tiles + share_tiles - 1) / share_tiles,
-                  rounds = (row_blocks * shares + device.compute_units - 1) / device.compute_units,
-                  time = rounds * share_tiles * (lane_groups + kOwnTime);
-    const int64_t rings = int64_t{lane_groups} * kLeanRingBytes, lists = int64_t{lane_groups} * kListedBytes;
-    const int64_t before_tokens = rings + lists;
-    FragmentsPlan planned{.kernel = best.kernel};
-    BlockPlan& plan = planned.plan;
-    if (!place_table(plan, code, policy.copies, shared_bytes - before_tokens - slices)) continue;
-    if (best.blocks != 0 && time >= least) continue;
-    least = time;
-    plan.lane_groups = lane_groups;
-    plan.lane_groups_of_rows = 1;
-    planned.layout.patches = plan.rings + static_cast<int>(rings);
-    planned.layout.tokens = plan.rings + static_cast<int>(before_tokens);
-    planned.layout.share_tiles = static_cast<int>(share_tiles);
-    planned.layout.shares = static_cast<int>(shares);
-    planned.layout.pairs = gpu::have_clusters(device) && shares % 2 == 0;
-    plan.bytes = planned.layout.tokens + static_cast<int>(slices);
-    planned.blocks = row_blocks * shares;
-    best = planned;
-  }
-  return best;
+  const int64_t slices = 2 * (token_tiles == 2 ? kSliceBytes<2> : kSliceBytes<8>)+gpu::kBlockAlignment,
+                shared_bytes = shared_bytes_beside_adding(device) - slices;
+  FragmentsPlan planned{.kernel = kernel_of(code, token_tiles)};
+  BlockPlan& plan = planned.plan;
+  const auto fits = [&](int lane_groups) {
+    return copies_of_table(code, policy.copies, shared_bytes - lane_groups * int64_t{kLeanRingBytes + kListedBytes}) >=
+           1;
+  };
+  const auto division =
+      divide_many(row_groups(stored.rows), column_tiles(stored.cols, tile_cols_of(code)),
+                  std::min(policy.lane_groups, most_groups(code.symbol_cols)), device.compute_units, fits);
+  if (!division) return planned;
+  const int rings = division->lane_groups * kLeanRingBytes, lists = division->lane_groups * kListedBytes;
+  place_table(plan, code, policy.copies, shared_bytes - rings - lists);
+  plan.lane_groups = division->lane_groups;
+  plan.lane_groups_of_rows = 1;
+  planned.layout.patches = plan.rings + rings;
+  planned.layout.tokens = planned.layout.patches + lists;
+  planned.layout.share_tiles = static_cast<int>(division->share_tiles);
+  planned.layout.shares = static_cast<int>(division->shares);
+  planned.layout.pairs = gpu::have_clusters(device) && division->shares % 2 == 0;
+  plan.bytes = planned.layout.tokens + static_cast<int>(slices);
+  planned.blocks = division->row_blocks * division->shares;
+  return planned;
 }
 
 std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,

@@ -9,6 +9,7 @@
 
 #include "codecs/quad_huffman/format/layout.h"
 #include "codecs/quad_huffman/format/patches.h"
+#include "codecs/quad_huffman/fragment_division.h"
 #include "codecs/quad_huffman/gpu/prologue.h"
 
 namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE {
@@ -59,19 +60,21 @@ inline int64_t bytes_of_block(int64_t shared_bytes, const RingPolicy& policy) {
 // floats.
 enum class InputType { none = 0, int8 = 1, float32 = 4 };
 
-// Gives the table as many copies as fit into `bytes`, a power of two, at most `most`; rings follow it. Returns false if
-// not even one fits. A kernel may have several tables. Two codes and Table's shift fit a window of 32 bits.
+// As many copies of the table as fit into `bytes`, a power of two, at most `most`; 0: not one.
+inline int copies_of_table(const Header& code, int most, int64_t bytes) {
+  int copies = table_copies(code.table_bits, most, bytes);
+  while (code.rotated && copies != 0 && copies != 2 && copies != 8) copies /= 2;
+  return copies;
+}
+
+// Gives the table these copies; rings follow it. Returns false if there is none. A kernel may have several tables.
 inline bool place_table(BlockPlan& plan, const Header& code, int most, int64_t bytes, int tables = 1) {
-  for (int copies = most; copies >= 1; copies /= 2) {
-    const int64_t table = tables * (int64_t{4} << code.table_bits) * copies;
-    if (table > bytes || 2 * code.table_bits + 2 + std::countr_zero(static_cast<unsigned>(copies)) > 32) continue;
-    if (code.rotated && copies != 2 && copies != 8) continue;
-    plan.copies = copies;
-    plan.copy_shift = std::countr_zero(static_cast<unsigned>(copies));
-    plan.rings = static_cast<int>(table);
-    return true;
-  }
-  return false;
+  const int copies = copies_of_table(code, most, bytes / tables);
+  if (copies == 0) return false;
+  plan.copies = copies;
+  plan.copy_shift = std::countr_zero(static_cast<unsigned>(copies));
+  plan.rings = static_cast<int>(tables * (int64_t{4} << code.table_bits) * copies);
+  return true;
 }
 
 inline Hidden hidden_of(const BlockPlan& plan) { return {.ring_bits = kRingBits + 2 + plan.copy_shift}; }

@@ -8,6 +8,7 @@
 #include "backends/gpu/products/token_parts.h"
 #include "backends/gpu/products/token_shares.h"
 #include "backends/gpu/products/warpgroup_units.h"
+#include "codecs/quad_huffman/fragment_division.h"
 #include "codecs/quad_huffman/gpu/takes.h"
 #include "codecs/quad_huffman/gpu/tokens/rounding.h"
 
@@ -59,55 +60,39 @@ inline int64_t shared_bytes_beside_adding(const backends::DeviceInfo& device) {
   return device.shared_bytes - kSystemBytes;
 }
 
-// Chooses how many lane groups a block has, up to the policy's, and how many column tiles: among all ways that fit the
-// shared memory, the one whose blocks are done first. `matrix` is the stored one. Digits' blocks have the same number
-// of row groups, others as many rounds of all their lane groups.
+// Plans a product of up to 16 tokens. `matrix` is the stored one.
 inline FragmentsPlan plan_fragments(const FragmentPolicy& policy, const Header& code, datasets::Shape matrix,
                                     const backends::DeviceInfo& device, FragmentsKernel kernel) {
-  const int64_t groups = row_groups(matrix.rows), columns = column_tiles(matrix.cols, tile_cols_of(code)),
-                facts = scales_tokens(code.symbol_cols, code.form) ? int64_t{2} * policy.tokens * kLanes * 4 : 0,
-                aligned = policy.warpgroup ? gpu::kBlockAlignment : 0;
-  const int multiple = policy.warpgroup ? gpu::kWarpgroup : 1;
-  FragmentsPlan best{.kernel = kernel};
-  double least = 0;
-  for (int64_t share_tiles = columns; share_tiles >= 1; --share_tiles) {
-    const int64_t shares = (columns + share_tiles - 1) / share_tiles,
-                  inputs = facts + aligned + share_tiles * tile_cols_of(code) * 2 * policy.col_bytes;
-    if (share_tiles != (columns + shares - 1) / shares) continue;
-    const int64_t most = std::min<int64_t>(policy.lane_groups, (groups + multiple - 1) / multiple * multiple);
-    for (int lane_groups = static_cast<int>(most); lane_groups >= multiple; lane_groups -= multiple) {
-      const int64_t rings = lane_groups * int64_t{policy.digits ? kRingBytes : kLeanRingBytes};
-      FragmentsPlan planned{.kernel = kernel};
-      BlockPlan& plan = planned.plan;
-      if (!place_table(plan, code, policy.copies, shared_bytes_beside_adding(device) - rings - inputs)) continue;
-      const int64_t row_blocks = (groups + lane_groups - 1) / lane_groups,
-                    at_once = std::clamp<int64_t>(device.compute_units / shares, 1, row_blocks),
-                    rounds = (row_blocks + at_once - 1) / at_once,
-                    launches = (shares + device.compute_units - 1) / device.compute_units,
-                    last = policy.digits ? (groups + at_once - 1) / at_once - (rounds - 1) * lane_groups : lane_groups;
-      const auto time_of = [&](int64_t at_work) { return std::max<int64_t>(at_work, policy.least_groups); };
-      // Lanes that share a copy of the table wait for each other.
-      const double waits = plan.copies >= 8   ? 1
-                           : plan.copies >= 2 ? 1.1
-                                              : 1.2,
-                   time = static_cast<double>(launches * share_tiles *
-                                              ((rounds - 1) * time_of(lane_groups) + time_of(last))) *
-                          waits * (1 + 0.005 * static_cast<double>(shares));
-      if (best.blocks > 0 && time >= least) continue;
-      least = time;
-      plan.lane_groups = lane_groups;
-      plan.lane_groups_of_rows = 1;
-      plan.inputs = plan.rings + static_cast<int>(rings);
-      plan.bytes = plan.inputs + static_cast<int>(inputs);
-      planned.layout = {.tokens = plan.inputs + static_cast<int>(facts),
-                        .facts = plan.inputs,
-                        .shares = static_cast<int>(shares),
-                        .share_tiles = static_cast<int>(share_tiles)};
-      planned.blocks = at_once * shares;
-      best = planned;
-    }
-  }
-  return best;
+  const int64_t facts = scales_tokens(code.symbol_cols, code.form) ? int64_t{2} * policy.tokens * kLanes * 4 : 0,
+                ring_bytes = policy.digits ? kRingBytes : kLeanRingBytes,
+                tile_bytes = int64_t{tile_cols_of(code)} * 2 * policy.col_bytes,
+                fixed_bytes = facts + (policy.warpgroup ? gpu::kBlockAlignment : 0);
+  FragmentsPlan planned{.kernel = kernel};
+  BlockPlan& plan = planned.plan;
+  const auto division = divide_few(row_groups(matrix.rows), column_tiles(matrix.cols, tile_cols_of(code)),
+                                   {.most_groups = policy.lane_groups,
+                                    .multiple = policy.warpgroup ? gpu::kWarpgroup : 1,
+                                    .least_groups = policy.least_groups,
+                                    .equal_rows = policy.digits,
+                                    .shared_bytes = shared_bytes_beside_adding(device),
+                                    .fixed_bytes = fixed_bytes,
+                                    .bytes_of_group = ring_bytes,
+                                    .bytes_of_tile = tile_bytes,
+                                    .compute_units = device.compute_units},
+                                   [&](int64_t bytes) { return copies_of_table(code, policy.copies, bytes); });
+  if (!division) return planned;
+  const int64_t rings = division->lane_groups * ring_bytes, inputs = fixed_bytes + division->share_tiles * tile_bytes;
+  place_table(plan, code, policy.copies, shared_bytes_beside_adding(device) - rings - inputs);
+  plan.lane_groups = division->lane_groups;
+  plan.lane_groups_of_rows = 1;
+  plan.inputs = plan.rings + static_cast<int>(rings);
+  plan.bytes = plan.inputs + static_cast<int>(inputs);
+  planned.layout = {.tokens = plan.inputs + static_cast<int>(facts),
+                    .facts = plan.inputs,
+                    .shares = static_cast<int>(division->shares),
+                    .share_tiles = static_cast<int>(division->share_tiles)};
+  planned.blocks = division->row_blocks * division->shares;
+  return planned;
 }
 
 // Sums of a result that are left for the launch after the product.
