@@ -346,6 +346,9 @@ struct Kernel {
   int group_cols = 0;
   // The most tokens that a matmul multiplies at a time, at most kMostTokens.
   int most_tokens = kMaxBatch;
+  // The most tokens that a matmul multiplies in about the time that it takes for one, since it reads the matrix once.
+  // With more, a kernel that takes them is chosen first (kernel_order.h). 0: most_tokens.
+  int tokens_at_once = 0;
   // "" if this kernel can run this matrix on this device, otherwise the reason as a sentence. It may use dynamic
   // dispatch: on `simd` the instruction set has been chosen before the call.
   std::string (*refuses)(const CompressedView&, const DeviceInfo&, const Policy&) = refuses_nothing;
@@ -356,6 +359,12 @@ struct Kernel {
   // The name of the policy that a normal run uses for this matrix, device and batch; null: the first one.
   std::string_view (*choose)(const CompressedView&, const DeviceInfo&, int batch) = nullptr;
 };
+
+// The same kernel, at its best with up to so many tokens.
+constexpr Kernel up_to(int tokens, Kernel kernel) {
+  kernel.tokens_at_once = tokens;
+  return kernel;
+}
 
 // The policy for a program that measures none: the kernel's choice, or else the first policy that the kernel does not
 // refuse. If it refuses all of them, the first.

@@ -173,6 +173,8 @@ std::string codec_label(const CaseRecord& record) {
   return settings.empty() ? codec_name(record) : fmt::format("{}[{}]", codec_name(record), settings);
 }
 
+bool is_unfused_kernel(const CaseRecord& record) { return record.kernel.unfused && record.kernel.variant != "auto"; }
+
 std::string kernel_label(const CaseRecord& record) {
   const auto& kernel = record.kernel;
   std::string label = kernel.backend;
@@ -182,7 +184,7 @@ std::string kernel_label(const CaseRecord& record) {
   add(kernel.variant);
   if (kernel.policy != "default" && kernel.policy != kernel.variant) add(kernel.policy);
   add(kernel.simd_target);
-  if (kernel.unfused) add("unfused");
+  if (is_unfused_kernel(record)) add("unfused");
   if (kernel.launch == "plain") add("plain launches");
   add(record.ranks.engine);
   if (record.ranks.split == "pairs") add("pairs");

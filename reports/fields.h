@@ -37,6 +37,8 @@ std::string codec_name(const CaseRecord& record);
 // not know the defaults; for them all settings are shown except those that are switched off (0, false, "", none, auto,
 // default).
 std::string codec_label(const CaseRecord& record);
+// Whether it is a kernel apart from the fused one. `auto` may decode first and is one kernel all the same.
+bool is_unfused_kernel(const CaseRecord& record);
 // "simd block_rows AVX3 x2": backend, variant, policy unless default, instruction set, threads.
 std::string kernel_label(const CaseRecord& record);
 // "AMD EPYC, 2 threads"; for a GPU its name alone.

@@ -79,10 +79,11 @@ std::string op_part(const CaseRecord& r) {
 
 std::string kernel_part(const CaseRecord& r) {
   const auto& kernel = r.kernel;
-  return joined({plain(kernel.backend), plain(kernel.variant), kernel.policy == "default" ? "" : plain(kernel.policy),
-                 plain(kernel.simd_target), kernel.unfused ? "unfused" : "", kernel.launch == "plain" ? "plain" : "",
-                 plain(r.ranks.engine), r.ranks.split == "pairs" ? "pairs" : ""},
-                ',');
+  return joined(
+      {plain(kernel.backend), plain(kernel.variant), kernel.policy == "default" ? "" : plain(kernel.policy),
+       plain(kernel.simd_target), is_unfused_kernel(r) ? "unfused" : "", kernel.launch == "plain" ? "plain" : "",
+       plain(r.ranks.engine), r.ranks.split == "pairs" ? "pairs" : ""},
+      ',');
 }
 
 std::string threads_part(const CaseRecord& r) {

@@ -117,6 +117,7 @@ struct CaseRecord {
     bool unfused = false;             // decoded to memory first, then multiplied by the harness
     std::int64_t batch = 1;           // tokens of a matmul or a step
     std::string activations = "f32";  // what they are: "f32", "bf16"
+    std::string chosen = {};          // where variant or policy are "auto": "slabs tokens128"; of several layers a list
     // GPUs only.
     std::string launch = {};             // "graph": the pass replays one captured graph; "plain": a launch a kernel
     std::int64_t compute_units = 0;      // streaming multiprocessors
@@ -315,6 +316,7 @@ void visit_kernel(Visitor& v, Kernel& kernel, bool has_tokens) {
   v.field("simd_target", kernel.simd_target);
   v.count("threads", kernel.threads, 31);
   v.field("device", kernel.device);
+  if (v.has(!kernel.chosen.empty())) v.field("chosen", kernel.chosen);
   v.field("unfused", kernel.unfused);
   if (v.has(has_tokens)) {
     v.count("batch", kernel.batch, 31);

@@ -16,7 +16,7 @@
 namespace ecmv::backends {
 
 // Raised whenever a type of backend.h, executor.h, kernel.h, ranks.h or compressed_matrix.h changes.
-inline constexpr uint32_t kPluginVersion = 14;
+inline constexpr uint32_t kPluginVersion = 15;
 // Types cross the border unchanged, so both sides must come from one compiler.
 inline constexpr std::string_view kPluginCompiler = __VERSION__;
 

@@ -120,18 +120,19 @@ std::string refuses_product(const CompressedView& matrix, const backends::Device
   return reason.empty() ? backends::cpu::why_not(form_of(policy)) : reason;
 }
 
-constexpr backends::Kernel product(backends::Policies policies, backends::Activations activations) {
-  return {.op = backends::Op::matmul,
-          .variant = "runs",
-          .policies = policies,
-          .activations = activations,
-          .refuses = refuses_product,
-          .bind = bind_product};
-}
-
 constexpr backends::Kernel kKernels[] = {
-    product(backends::cpu::kFloatPanels, backends::Activations::f32),
-    product(backends::cpu::kPanels, backends::Activations::bf16),
+    {.op = backends::Op::matmul,
+     .variant = "runs",
+     .policies = backends::cpu::kFloatPanels,
+     .refuses = refuses_product,
+     .bind = bind_product},
+    {.op = backends::Op::matmul,
+     .variant = "runs",
+     .policies = backends::cpu::kPanels,
+     .activations = backends::Activations::bf16,
+     .refuses = refuses_product,
+     .bind = bind_product,
+     .choose = backends::cpu::choose_panels},
     {.op = backends::Op::decode, .variant = "runs", .refuses = refuses_big_endian, .bind = bind},
 };
 

@@ -41,18 +41,22 @@ backends::BoundKernel bind_plain_matvec(const backends::Policy&, backends::Layer
 }  // namespace
 
 std::span<const backends::Kernel> gpu_kernels() {
+  // Beyond these numbers of tokens a kernel reads the matrix again; where there is a later one that does not, it is
+  // 2.6 to 3.1 times as fast with 64 tokens (2026-11-27-h200/headline, `fragments`), and 1.4 times with 128
+  // (notes/many_tokens.md).
+  using backends::up_to;
   static const backends::Kernel kernels[] = {
       decode_rows(),
       vector_int8(),
       vector_units(),
       strips(),
       chain(),
-      float_token(),
-      one_token(),
-      fragments(),
-      digits(),
-      fragments_many(),
-      fragment_slabs(),
+      up_to(1, float_token()),
+      up_to(1, one_token()),
+      up_to(16, fragments()),
+      up_to(16, digits()),
+      up_to(64, fragments_many()),
+      up_to(128, fragment_slabs()),
       {.op = backends::Op::decode,
        .variant = "plain",
        .refuses = refuses_plain<backends::Op::decode>,

@@ -290,7 +290,8 @@ constexpr backends::Kernel kKernels[] = {
      .policies = kBf16Policies,
      .activations = Activations::bf16,
      .refuses = refuses_matmul,
-     .bind = bind_matmul},
+     .bind = bind_matmul,
+     .choose = backends::cpu::choose_panels},
 };
 
 }  // namespace

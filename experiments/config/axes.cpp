@@ -180,7 +180,7 @@ const KernelAxis kTable[] = {
      .name_part = [](const KernelSpec& k) { return std::string(k.unfused ? "/unfused_" : "/"); },
      .record = [](const KernelSpec& k, CaseRecord& r) { r.kernel.unfused = k.unfused; }},
     {.key = "variant",
-     .help = "kernel variants: all, first, or names",
+     .help = "kernel variants: all, first, auto (a case by what the library would take), or names",
      .fallback = "all",
      .field = &KernelChoice::variants,
      .name_part = [](const KernelSpec& k) { return k.variant; },
@@ -191,7 +191,9 @@ const KernelAxis kTable[] = {
      .fallback = "all",
      .field = &KernelChoice::policies,
      .name_part =
-         [](const KernelSpec& k) { return k.task == Task::step && k.policy == k.variant ? "" : "/" + k.policy; },
+         [](const KernelSpec& k) {
+           return (k.task == Task::step || k.automatic()) && k.policy == k.variant ? "" : "/" + k.policy;
+         },
      .value = [](const KernelSpec& k) { return k.policy; },
      .record = [](const KernelSpec& k, CaseRecord& r) { r.kernel.policy = k.policy; },
      .old_key = "tuning"},

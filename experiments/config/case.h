@@ -82,6 +82,10 @@ constexpr std::string_view task_name(Task task) { return kTasks[static_cast<size
 // `scalar` and `simd`, which have the axis `threads`. The others are GPUs, with the axes `device` and `launch`.
 bool on_host(std::string_view backend);
 
+// The variant of cases whose kernels are those that the library would take (backends/kernel_order.h), and the policy of
+// those whose kernel chooses its policy: for matrix, device and batch.
+inline constexpr std::string_view kAuto = "auto";
+
 // A point on the axes of axes.h. For the task `size` everything else is empty.
 struct KernelSpec {
   Task task = Task::matvec;
@@ -96,13 +100,15 @@ struct KernelSpec {
   backends::Activations activations = backends::Activations::f32;
   int repeat = 1;        // step: copies of each block in memory
   bool unfused = false;  // a product by a decode kernel and the harness's dense product
-  // The names of `chosen`, or the variant "reference". In a step they limit the choice: names, "first", or "best" of
-  // all.
+  // The names of `chosen`, or the variant "reference", or kAuto. In a step they limit the choice: names, "first", or
+  // "best" of all.
   std::string variant = {}, policy = {};
   std::string launch = {};  // GPUs: "graph": a pass replays one captured graph; "plain": a launch a kernel; else ""
-  // Resolved by expand.h; empty for the reference decoder, a step and `size`. Without a policy the kernel chooses one.
+  // Resolved by expand.h; empty for the reference decoder, kAuto, a step and `size`. Without a policy the kernel
+  // chooses one.
   backends::ChosenKernel chosen = {};
 
+  bool automatic() const { return variant == kAuto; }
   bool takes_tokens() const { return task == Task::matmul || task == Task::step; }
   backends::Op op() const;   // of its passes; throws std::logic_error for `size`
   std::string name() const;  // "simd:AVX2:t1/matvec/rows/rows4", "cuda/matmul:b16/tuned/rows2", "cuda/step:b1:x16/best"
@@ -125,7 +131,7 @@ struct KernelChoice {
   std::vector<backends::Activations> activations = {backends::Activations::f32};
   std::vector<int64_t> repeats = {1};
   std::string unfused = "auto";
-  std::vector<std::string> variants = {"all"};  // names, "first" or "all"
+  std::vector<std::string> variants = {"all"};  // names, "first", "all", or "auto", a case of its own
   std::vector<std::string> policies = {"all"};  // names, "first", "all", or "auto": the kernel's own choice
   std::vector<std::string> launches = {"graph"};
 

@@ -16,9 +16,10 @@ using backends::Activations;
 using backends::Op;
 
 constexpr std::string_view kBest = "best";
-constexpr std::string_view kAuto = "auto";  // lets the kernel choose the policy for matrix, device and batch
 
 using Words = std::vector<std::string>;
+
+bool has(const Words& words, std::string_view word) { return std::ranges::find(words, word) != words.end(); }
 
 bool names_it(const Words& words, std::string_view name, bool is_first) {
   return std::ranges::any_of(
@@ -41,7 +42,7 @@ std::vector<backends::ChosenKernel> kernels_among(const codecs::CodecEntry& entr
   for (const backends::Kernel& kernel : entry.kernels(backend)) {
     if (!does(kernel, work) || !names_it(variants, kernel.variant, is_first)) continue;
     is_first = false;
-    if (std::ranges::find(policies, kAuto) != policies.end()) found.push_back({&kernel, nullptr});
+    if (has(policies, kAuto)) found.push_back({&kernel, nullptr});
     for (const backends::Policy& policy : kernel.policies)
       if (names_it(policies, policy.name, &policy == &kernel.policies[0])) found.push_back({&kernel, &policy});
   }
@@ -53,6 +54,11 @@ void append_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
                     std::vector<KernelSpec>& out) {
   Work work{place.op(), place.activations, group_cols};
   const bool fused = has_kernel(entry, place.backend, work);
+  if (place.takes_tokens() && has(choice.variants, kAuto) &&
+      (fused || has_kernel(entry, place.backend, {Op::decode}))) {
+    KernelSpec& spec = out.emplace_back(place);
+    spec.variant = spec.policy = kAuto;
+  }
   // If no kernel takes the scales and `unfused` is forbidden, the kernels give the reason themselves.
   if (!fused && choice.unfused == "never") work.group_cols = 0;
   const auto append = [&](const Work& one, bool unfused) {
@@ -231,7 +237,7 @@ std::vector<KernelSpec> expand_steps(const KernelChoice& choice, std::span<const
       for (KernelSpec& step : with_tokens(choice, place))
         for (const int64_t repeat : choice.repeats)
           for (const std::string& variant : choice.variants)
-            for (const std::string& policy : choice.policies) {
+            for (const std::string& policy : variant == kAuto ? Words{variant} : choice.policies) {
               step.repeat = static_cast<int>(repeat);
               step.variant = word_of(variant);
               step.policy = word_of(policy);

@@ -15,7 +15,8 @@ namespace ecmv::experiments {
 // The kernels of one codec that the choice names, in the registry's order, and an entry for the task `size` whatever
 // the backends. A backend for which the codec has no kernel gives nothing; a codec without any kernel gets its
 // reference decoder on `scalar`. `group_cols` is the number of columns that share a scale in the data, 0 if a row has
-// at most one scale. If no fused kernel takes such groups, "auto" runs unfused.
+// at most one scale. If no fused kernel takes such groups, "auto" runs unfused. The variant "auto" of a matmul is a
+// case of its own, without a kernel: which one it takes depends on the matrix and the device.
 std::vector<KernelSpec> expand_kernels(const KernelChoice& choice, const codecs::CodecEntry& entry,
                                        int64_t group_cols = 0);
 

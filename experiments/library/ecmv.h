@@ -196,8 +196,9 @@ ECMV_API ecmv_status ecmv_tuned_settings(const ecmv_context* context, const char
  * The first pass of a matrix in some memory (the host's, a GPU's) copies the stored bytes there. All passes that live
  * at the same time share that copy, and the matrix may be freed.
  *
- * The kernel is the first one of the codec that takes the matrix there: one that multiplies while it decodes; else one
- * that decodes tiles, which the backend then multiplies; else, on CPUs, the reference decoder. */
+ * The kernel is the codec's first choice for so many tokens that takes the matrix there: one that multiplies while it
+ * decodes; else, or for many tokens on a GPU, one that decodes, and the backend then multiplies; else, on CPUs, the
+ * reference decoder. */
 typedef struct ecmv_pass ecmv_pass;
 
 /* y = W x for int8 elements with sums in int32, exact. At most 131071 columns. */

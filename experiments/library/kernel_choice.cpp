@@ -1,6 +1,11 @@
 // See kernel_choice.h.
 #include "experiments/library/kernel_choice.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "backends/kernel_order.h"
 #include "experiments/library/handles.h"
 
 namespace ecmv::library {
@@ -11,19 +16,24 @@ class Choice {
   Choice(const codecs::CodecEntry& entry, const backends::CompressedMatrix& matrix, backends::PassPlan plan)
       : entry_(entry), matrix_(matrix.view()), plan_(std::move(plan)) {}
 
-  // Tries the kernels of that op on one device. True: there is a pass.
-  bool try_kernels(backends::Device& device, backends::Op op) {
-    for (const backends::Kernel& kernel : entry_.kernels(device.info().backend)) {
-      // A single layer is no chain, and its elements have no scales.
-      if (kernel.op != op || kernel.whole_chain || kernel.group_cols != 0) continue;
-      if (op == backends::Op::matmul && kernel.activations != plan_.activations) continue;
-      device.select();
-      const backends::Policy& chosen = backends::chosen_policy(kernel, matrix_, device.info(), plan_.batch);
-      if (try_one(device, kernel, chosen)) return true;
-      for (const backends::Policy& policy : kernel.policies)
-        if (&policy != &chosen && try_one(device, kernel, policy)) return true;
+  // Tries the kernels of these devices. True: there is a pass.
+  bool try_kernels(std::span<const std::shared_ptr<backends::Device>> devices) {
+    std::vector<std::pair<backends::Device*, backends::ChosenKernel>> all;
+    for (const auto& device : devices) {
+      device->select();
+      const backends::WantedKernel wanted{
+          .op = plan_.op,
+          .batch = plan_.batch,
+          .tokens = plan_.activations,
+          .blas = backends::multiplies_by_blas(*device, matrix_, false, plan_.activations)};
+      for (const auto& one : kernels_in_order(entry_.kernels(device->info().backend), matrix_, device->info(), wanted))
+        all.emplace_back(device.get(), one);
     }
-    return false;
+    // Several are backends of one CPU.
+    if (devices.size() > 1)
+      std::ranges::stable_partition(all, [&](const auto& one) { return one.second.kernel->op == plan_.op; });
+    return std::ranges::any_of(
+        all, [&](const auto& one) { return try_one(*one.first, *one.second.kernel, *one.second.policy); });
   }
 
   void use_reference(backends::Device& device) {
@@ -65,12 +75,8 @@ class Choice {
 
 ChosenPass prepare_first(std::span<const std::shared_ptr<backends::Device>> devices, const codecs::CodecEntry& entry,
                          const backends::CompressedMatrix& matrix, backends::PassPlan plan) {
-  const backends::Op op = plan.op;
   Choice choice(entry, matrix, std::move(plan));
-  for (const auto& device : devices)
-    if (choice.try_kernels(*device, op)) return choice.take();
-  for (const auto& device : devices)
-    if (op != backends::Op::decode && choice.try_kernels(*device, backends::Op::decode)) return choice.take();
+  if (choice.try_kernels(devices)) return choice.take();
   backends::Device& first = *devices.front();
   if (first.memory() == "host") {
     choice.use_reference(first);

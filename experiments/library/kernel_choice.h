@@ -15,8 +15,8 @@ struct ChosenPass {
   std::string kernel;  // "simd/matvec/interleaved/rows4", "simd/decode/blocks/default, unfused", "simd/reference"
 };
 
-// The first kernel that takes the matrix: kernels for the plan's op, then decode kernels with an unfused product, each
-// device after the other, then the reference decoder if the first device is a CPU. `plan` lacks only kernel and policy;
+// The first kernel that takes the matrix, in the order of backends/kernel_order.h, then the reference decoder if the
+// first device is a CPU. Of several devices fused kernels come before decoders. `plan` lacks only kernel and policy;
 // its one layer was uploaded from `matrix`. Throws Failure with the reason of the first kernel that refused.
 ChosenPass prepare_first(std::span<const std::shared_ptr<backends::Device>> devices, const codecs::CodecEntry& entry,
                          const backends::CompressedMatrix& matrix, backends::PassPlan plan);

@@ -8,6 +8,7 @@
 
 #include "backends/activations.h"
 #include "backends/exact_product.h"
+#include "backends/kernel_order.h"
 #include "backends/pass/pass_memory.h"
 #include "backends/pass/rounding_limits.h"
 #include "experiments/library/measured_choice.h"
@@ -18,18 +19,14 @@ namespace {
 using backends::Activations;
 using backends::Op;
 
-// More tokens than this multiply a matrix that was decoded as a whole faster than a kernel does
-// (codecs/quad_huffman/notes/many_tokens.md).
-constexpr int kMostFused = 256;
-
 // Every number of tokens up to 8 has a kernel of its own; above, they are rounded up to multiples of 8, from 64 on to
 // powers of two, and from 256 on, where a BLAS takes longer for each token more, also to one and a half times these.
 std::vector<int> batches_up_to(int64_t max_tokens) {
-  constexpr int kEach = 8, kStep = 8;
+  constexpr int kEach = 8, kStep = 8, kLastPower = 256;
   const auto most = static_cast<int>(std::min<int64_t>(max_tokens, backends::kMostTokens));
   const auto after = [](int batch) {
     if (batch < backends::kMaxBatch) return batch + (batch < kEach ? 1 : kStep);
-    if (batch < kMostFused) return 2 * batch;
+    if (batch < kLastPower) return 2 * batch;
     return std::has_single_bit(static_cast<unsigned>(batch)) ? batch / 2 * 3 : batch / 3 * 4;
   };
   std::vector<int> batches;
@@ -180,37 +177,23 @@ std::string Product::Candidate::name() const {
          std::string(kernel->variant) + "/" + std::string(policy->name) + (kernel->op == Op::matmul ? "" : ", unfused");
 }
 
-// In the order in which a kernel is taken where nothing is measured: those that read the caller's type; those of
-// float32, which holds it; decoders. Of a kernel's policies the one that it chooses is the first.
+// In the order in which a kernel is taken where nothing is measured; of several devices, which are backends of one CPU,
+// fused kernels come before decoders. With more than 64 tokens only a BLAS pays for decoding the whole matrix.
 std::vector<Product::Candidate> Product::candidates(int batch) {
   std::vector<Candidate> all;
-  if (batch > kMostFused) add_candidates(all, Op::decode, Activations::f32, batch);
-  if (request_.x == Activations::bf16) add_candidates(all, Op::matmul, Activations::bf16, batch);
-  add_candidates(all, Op::matmul, Activations::f32, batch);
-  if (batch <= kMostFused) add_candidates(all, Op::decode, Activations::f32, batch);
+  for (Engine& engine : workspace_->engines) {
+    engine.executor->select();
+    const backends::DeviceInfo& info = engine.device->info();
+    const bool blas = backends::multiplies_by_blas(*engine.executor, *view_, false, request_.x);
+    const int most_decoded = blas ? engine.executor->most_decoded_tokens() : backends::kMaxBatch;
+    const backends::WantedKernel wanted{.batch = batch, .tokens = request_.x, .widens = true, .blas = blas};
+    for (const auto& [kernel, policy] : kernels_in_order(entry_.kernels(info.backend), *view_, info, wanted))
+      if (batch <= (kernel->op == Op::matmul ? kernel->most_tokens : most_decoded))
+        all.push_back({&engine, kernel, policy});
+  }
+  if (workspace_->engines.size() > 1)
+    std::ranges::stable_partition(all, [](const Candidate& one) { return one.kernel->op == Op::matmul; });
   return all;
-}
-
-// With more than 64 tokens only a BLAS pays for decoding the whole matrix.
-bool Product::multiplies_at_once(Engine& engine, const backends::Kernel& kernel, int batch) const {
-  if (kernel.op == Op::matmul) return batch <= kernel.most_tokens;
-  backends::Executor& executor = *engine.executor;
-  return batch <= backends::kMaxBatch || (batch <= executor.most_decoded_tokens() &&
-                                          executor.decoded_activations(*view_, false, request_.x) == Activations::bf16);
-}
-
-void Product::add_candidates(std::vector<Candidate>& to, Op op, Activations activations, int batch) {
-  for (Engine& engine : workspace_->engines)
-    for (const backends::Kernel& kernel : entry_.kernels(engine.device->info().backend)) {
-      if (kernel.op != op || kernel.whole_chain || kernel.group_cols != 0) continue;
-      if (op == Op::matmul && kernel.activations != activations) continue;
-      engine.executor->select();
-      if (!multiplies_at_once(engine, kernel, batch)) continue;
-      const backends::Policy& chosen = backends::chosen_policy(kernel, *view_, engine.device->info(), batch);
-      to.push_back({&engine, &kernel, &chosen});
-      for (const backends::Policy& policy : kernel.policies)
-        if (&policy != &chosen) to.push_back({&engine, &kernel, &policy});
-    }
 }
 
 // nullptr: so many tokens are multiplied in parts. One at least has a part; on CPUs the reference decoder comes last.

@@ -105,8 +105,6 @@ class Product {
   void take_sections(const ecmv_compressed_matrix& matrix);
   void expect_same_bytes(std::span<const std::byte> section, const backends::Section& stored);
   std::vector<Candidate> candidates(int batch);
-  void add_candidates(std::vector<Candidate>& to, backends::Op op, backends::Activations activations, int batch);
-  bool multiplies_at_once(Engine& engine, const backends::Kernel& kernel, int batch) const;
   bool is_affordable(const Part& part) const;
   std::unique_ptr<Part> bind_part(int batch);
   std::unique_ptr<Part> first_part(const std::vector<Candidate>& candidates, int batch);

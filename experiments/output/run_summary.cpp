@@ -62,8 +62,9 @@ std::vector<Cell> speedup_of(const CaseRecord& r, const reports::Context& contex
 
 // The part of the kernel's name that the title lacks.
 std::string kernel_of(const CaseRecord& r) {
-  std::string name = (r.kernel.unfused ? "unfused " : "") + r.kernel.variant;
+  std::string name = (reports::is_unfused_kernel(r) ? "unfused " : "") + r.kernel.variant;
   if (r.kernel.policy != "default" && r.kernel.policy != r.kernel.variant) name += " " + r.kernel.policy;
+  if (!r.kernel.chosen.empty()) name += " (" + r.kernel.chosen + ")";
   if (r.kernel.compute_units == 0 && !r.kernel.simd_target.empty()) name += " " + r.kernel.simd_target;
   if (!r.ranks.engine.empty()) name += " " + r.ranks.engine;
   if (r.ranks.split == "pairs") name += " pairs";

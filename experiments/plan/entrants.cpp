@@ -44,9 +44,9 @@ Entrants::Entrants(std::span<const Case> cases, std::span<const codecs::CodecEnt
     const std::string field = field_of(one);
     auto& [kernels, settings] = kernels_and_settings[field];
     settings.insert(one.codec.name());
-    kernels.insert(one.kernel.variant + "/" + one.kernel.policy);
+    if (!one.kernel.automatic()) kernels.insert(one.kernel.variant + "/" + one.kernel.policy);  // it is one of them
     reports::CaseRecord::Entrants& found = found_[field];
-    found.kernels = static_cast<int64_t>(kernels.size());
+    found.kernels = std::max<int64_t>(1, static_cast<int64_t>(kernels.size()));
     found.settings = static_cast<int64_t>(settings.size());
     if (found.known_kernels > 0) continue;
     for (const CodecSpec& codec : one.codec.is_mix() ? one.codec.of_kinds : std::vector{one.codec})

@@ -9,7 +9,9 @@
 #include <tuple>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "backends/kernel_order.h"
 #include "experiments/check/timed/trial.h"
 #include "experiments/config/expand.h"
 #include "reports/metrics.h"
@@ -57,19 +59,30 @@ int64_t group_cols_of(const StepTask& task, size_t layer) {
   return scales == nullptr || scales->empty() || scales->groups == 1 ? 0 : scales->group_cols;
 }
 
-// Kernels of the group's codec and an op, as far as the case and the layers' scales allow.
+// Kernels of the group's codec and an op, as far as the case allows.
 std::vector<ChosenKernel> candidates_of(const StepTask& task, const Group& group, Op op) {
-  std::vector<ChosenKernel> found;
   const Work work{op, task.kernel.activations, group_cols_of(task, group.layers.front())};
-  for (const ChosenKernel& candidate :
-       kernels_for(*group.codec->entry, task.kernel.backend, work, task.kernel.variant, task.kernel.policy)) {
-    const auto takes_its_scales = [&](size_t layer) {
-      const datasets::Scales* scales = scales_of(task, layer);
-      return scales == nullptr || backends::takes_scales(*candidate.kernel, *scales);
-    };
-    if (op != Op::matmul || std::ranges::all_of(group.layers, takes_its_scales)) found.push_back(candidate);
-  }
-  return found;
+  return kernels_for(*group.codec->entry, task.kernel.backend, work, task.kernel.variant, task.kernel.policy);
+}
+
+// All kernels of the group's codec, in the order in which `auto` takes them.
+std::vector<ChosenKernel> automatic_order(const StepTask& task, const Group& group, backends::Device& device) {
+  const size_t layer = group.layers.front();
+  const backends::CompressedView matrix = task.parts_of(task.reference.matrix_of(layer)).front().view();
+  const backends::Activations tokens = task.kernel.activations;
+  return backends::kernels_in_order(
+      group.codec->entry->kernels(task.kernel.backend), matrix, device.info(),
+      {.batch = task.plan.batch,
+       .tokens = tokens,
+       .scales = scales_of(task, layer),
+       .blas = backends::multiplies_by_blas(device, matrix, group_cols_of(task, layer) > 0, tokens)});
+}
+
+bool takes_scales_of(const StepTask& task, const Group& group, const backends::Kernel& kernel) {
+  return kernel.op != Op::matmul || std::ranges::all_of(group.layers, [&](size_t layer) {
+           const datasets::Scales* scales = scales_of(task, layer);
+           return scales == nullptr || backends::takes_scales(kernel, *scales);
+         });
 }
 
 // "" or why the kernel refuses one of the layers.
@@ -94,12 +107,8 @@ int64_t stored_bytes(const StepTask& task, std::span<const size_t> layers) {
   return bytes;
 }
 
-// Seconds of one layer of the group, in a pass of so many of them that caches do not hold them. If there are fewer, and
-// the step as a whole comes from memory, other memory is read before each run.
-double time_alone(const StepTask& task, const Group& group, const ChosenKernel& chosen, backends::Device& device,
-                  const PreparePass& prepare) {
-  constexpr int kMostRuns = 9, kFewestRuns = 3;
-  constexpr double kEnough = 0.03;  // seconds
+// The first layers of the group, so many that `bytes` are stored, or all.
+backends::PassPlan plan_alone(const StepTask& task, const Group& group, const ChosenKernel& chosen, int64_t bytes) {
   backends::PassPlan alone;
   alone.kernel = chosen.kernel;
   alone.policy = chosen.policy;
@@ -108,14 +117,24 @@ double time_alone(const StepTask& task, const Group& group, const ChosenKernel& 
   alone.batch = task.plan.batch;
   alone.activations = task.plan.activations;
   alone.graph = task.plan.graph;
-  int64_t bytes = 0;
   for (const size_t layer : group.layers) {
     alone.layers.push_back(task.plan.layers[layer]);
     alone.tokens.push_back(task.plan.tokens[layer]);
     if (!task.plan.weight_scales.empty()) alone.weight_scales.push_back(task.plan.weight_scales[layer]);
-    bytes += stored_bytes(task, {&layer, 1});
-    if (bytes >= 4 * device.info().llc_bytes) break;
+    bytes -= stored_bytes(task, {&layer, 1});
+    if (bytes <= 0) break;
   }
+  return alone;
+}
+
+// Seconds of one layer of the group, in a pass of so many of them that caches do not hold them. If there are fewer, and
+// the step as a whole comes from memory, other memory is read before each run.
+double time_alone(const StepTask& task, const Group& group, const ChosenKernel& chosen, backends::Device& device,
+                  const PreparePass& prepare) {
+  constexpr int kMostRuns = 9, kFewestRuns = 3;
+  constexpr double kEnough = 0.03;  // seconds
+  const backends::PassPlan alone = plan_alone(task, group, chosen, 4 * device.info().llc_bytes);
+  const int64_t bytes = stored_bytes(task, std::span(group.layers).first(alone.layers.size()));
   const auto pass = prepare(device, alone);
   std::vector<size_t> all(task.reference.layers());
   std::iota(all.begin(), all.end(), size_t{0});
@@ -138,10 +157,12 @@ struct Best {
   bool found() const { return kernel.kernel != nullptr; }
 };
 
-Best best_of(const StepTask& task, const Group& group, Op op, backends::Device& device, const PreparePass& prepare,
-             bool time, Best best) {
+// The fastest of the candidates or, untimed, the first that can be bound.
+Best best_of(const StepTask& task, const Group& group, const std::vector<ChosenKernel>& candidates,
+             backends::Device& device, const PreparePass& prepare, bool time, Best best) {
   const backends::CompressedMatrix& first = task.parts_of(task.reference.matrix_of(group.layers.front())).front();
-  for (ChosenKernel candidate : candidates_of(task, group, op)) {
+  for (ChosenKernel candidate : candidates) {
+    if (!takes_scales_of(task, group, *candidate.kernel)) continue;
     if (candidate.policy == nullptr)
       candidate.policy = &backends::chosen_policy(*candidate.kernel, first.view(), device.info(), task.plan.batch);
     if (std::string reason = refusal_of(task, group, candidate, device.info()); !reason.empty()) {
@@ -152,8 +173,11 @@ Best best_of(const StepTask& task, const Group& group, Op op, backends::Device& 
             try_loaded_kernel(task.kernel, candidate, *group.codec->entry, {&first, 1}, device.info(), task.trial_s);
         !tried.fine())
       throw std::runtime_error(tried.reason);
-    if (!time) return {candidate};
     try {
+      if (!time) {
+        prepare(device, plan_alone(task, group, candidate, 0));
+        return {candidate};
+      }
       const double seconds = time_alone(task, group, candidate, device, prepare);
       if (!best.found() || seconds < best.layer_s) best.kernel = candidate, best.layer_s = seconds;
     } catch (const backends::Refused& refused) {
@@ -163,8 +187,25 @@ Best best_of(const StepTask& task, const Group& group, Op op, backends::Device& 
   return best;
 }
 
-std::string kernel_name(const ChosenKernel& chosen) {
-  std::string name = chosen.kernel->op == Op::decode ? "unfused " : "";
+Best best_for(const StepTask& task, const Group& group, backends::Device& device, const PreparePass& prepare,
+              bool time) {
+  Best best;
+  best.refused = fmt::format("The codec '{}' has no such kernel for the backend '{}'.", group.codec->entry->id,
+                             task.kernel.backend);
+  const auto among = [&](const std::vector<ChosenKernel>& candidates) {
+    if (!best.found()) best = best_of(task, group, candidates, device, prepare, time, best);
+  };
+  if (task.kernel.automatic()) {
+    among(automatic_order(task, group, device));
+    return best;
+  }
+  if (!task.kernel.unfused) among(candidates_of(task, group, Op::matmul));
+  among(candidates_of(task, group, Op::decode));
+  return best;
+}
+
+std::string kernel_name(const ChosenKernel& chosen, Op op) {
+  std::string name = chosen.kernel->op == op ? "" : "unfused ";
   name += chosen.kernel->variant;
   if (chosen.policy->name != "default") name += fmt::format(" {}", chosen.policy->name);
   return name;
@@ -199,11 +240,7 @@ StepKernels choose_kernels(const StepTask& task, backends::Device& device, const
   chosen.kernels.resize(task.reference.layers());
   chosen.layer_s.assign(task.reference.layers(), reports::kUnknown);
   for (const Group& group : groups_of(task)) {
-    Best best;
-    best.refused = fmt::format("The codec '{}' has no such kernel for the backend '{}'.", group.codec->entry->id,
-                               task.kernel.backend);
-    if (!task.kernel.unfused) best = best_of(task, group, Op::matmul, device, prepare, time, best);
-    if (!best.found()) best = best_of(task, group, Op::decode, device, prepare, time, best);
+    const Best best = best_for(task, group, device, prepare, time && !task.kernel.automatic());
     if (!best.found()) {
       const datasets::Shape shape = matrix_of(task, group.layers.front()).shape;
       chosen.outcome = {Status::refused, fmt::format("Layers of {} x {}: {}", shape.rows, shape.cols, best.refused)};
@@ -217,6 +254,14 @@ StepKernels choose_kernels(const StepTask& task, backends::Device& device, const
   return chosen;
 }
 
+std::string kernel_names(std::span<const ChosenKernel> kernels, Op op) {
+  std::vector<std::string> names;
+  for (const ChosenKernel& one : kernels)
+    if (const std::string name = kernel_name(one, op); std::ranges::find(names, name) == names.end())
+      names.push_back(name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 std::vector<reports::CaseRecord::Step::Part> step_parts(const StepTask& task, const StepKernels& chosen) {
   std::vector<reports::CaseRecord::Step::Part> parts;
   for (size_t layer = 0; layer < task.reference.layers(); ++layer) {
@@ -224,7 +269,7 @@ std::vector<reports::CaseRecord::Step::Part> step_parts(const StepTask& task, co
     reports::CaseRecord::Step::Part part{
         .kind = std::string(datasets::layer_kind_name(datasets::layer_kind(matrix.name))),
         .codec = codec_name(*task.codec.of(matrix)),
-        .kernel = kernel_name(chosen.kernels[layer]),
+        .kernel = kernel_name(chosen.kernels[layer], Op::matmul),
         .rows = matrix.shape.rows,
         .cols = matrix.shape.cols,
         .layer_s = chosen.layer_s[layer]};

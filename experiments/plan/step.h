@@ -28,7 +28,7 @@ struct StepKernels {
   std::vector<double> layer_s = {};  // seconds of one such layer by that kernel alone; unknown if untimed
 };
 
-// The task for which a step's kernels are chosen.
+// The task for which kernels are chosen: of a step, or of a matmul of the variant `auto`.
 struct StepTask {
   const KernelSpec& kernel;
   const CodecChoice& codec;
@@ -48,8 +48,12 @@ struct StepTask {
 
 // One choice for all layers of one shape, type, codec and split: the fastest of the kernels that KernelSpec allows and
 // that refuse none of these layers, found by timing some of the layers alone; without timing the first kernel. A codec
-// without a fused kernel for the layers, or for their scales, runs unfused.
+// without a fused kernel for the layers, or for their scales, runs unfused. `auto` times nothing: it takes the first in
+// the order of backends/kernel_order.h.
 StepKernels choose_kernels(const StepTask& task, backends::Device& device, const PreparePass& prepare, bool time);
+
+// "fragments warpgroup32, unfused plain": each kernel of a pass with that op once.
+std::string kernel_names(std::span<const backends::ChosenKernel> kernels, backends::Op op);
 
 // A row for each kind of layer, shape, codec and kernel.
 std::vector<reports::CaseRecord::Step::Part> step_parts(const StepTask& task, const StepKernels& chosen);

@@ -110,8 +110,10 @@ backends::PassPlan plan_of(const KernelSpec& kernel, const codecs::Codec& codec,
   backends::PassPlan plan;
   static_cast<backends::ChosenKernel&>(plan) = kernel.chosen;
   if (kernel.chosen.kernel == nullptr) {
-    if (kernel.variant != "reference") throw std::invalid_argument("No kernel was chosen for " + kernel.name() + ".");
-    plan.reference_decode = codec.decode;
+    if (kernel.variant == "reference")
+      plan.reference_decode = codec.decode;
+    else if (!kernel.automatic())
+      throw std::invalid_argument("No kernel was chosen for " + kernel.name() + ".");
   }
   plan.op = kernel.op();
   plan.chained = chain.chained;
@@ -126,6 +128,15 @@ backends::PassPlan plan_of(const KernelSpec& kernel, const codecs::Codec& codec,
 const backends::Policy& policy_for(const backends::PassPlan& plan, const backends::CompressedView& layer,
                                    const backends::DeviceInfo& device) {
   return plan.policy == nullptr ? backends::chosen_policy(*plan.kernel, layer, device, plan.batch) : *plan.policy;
+}
+
+// The kernel with the policies that it chooses.
+std::string names_of_policies(const backends::PassPlan& plan, std::span<const backends::CompressedMatrix> layers,
+                              const backends::DeviceInfo& device) {
+  std::vector<backends::ChosenKernel> kernels;
+  for (const backends::CompressedMatrix& layer : layers)
+    kernels.push_back({plan.kernel, &policy_for(plan, layer.view(), device)});
+  return kernel_names(kernels, plan.op);
 }
 
 std::string refusal_of(const backends::PassPlan& plan, const backends::CompressedView& layer,
@@ -194,6 +205,12 @@ Outcome Admission::prepare(AdmittedCase& admitted, const LayersOrParts& layers, 
     plan.policy = &policy_for(plan, layers.encoded->layers.front().view(), device.info());
   admitted.upload = upload_to(device, layers, kernel.pairs);
   for (const auto& matrix : *admitted.upload) plan.layers.push_back(matrix.get());
+  if (kernel.automatic()) {
+    if (Outcome chosen = choose(admitted, layers, plan); !chosen.fine()) return chosen;
+    admitted.record.kernel.chosen = kernel_names(plan.kernels, plan.op);
+  } else if (kernel.policy == kAuto) {
+    admitted.record.kernel.chosen = names_of_policies(plan, layers.encoded->layers, device.info());
+  }
   admitted.pass = options_.prepare(device, plan);
   fill_memory(admitted.record, device, most_bytes(layers, {}));
   if (const backends::SharedDevice* shared = device.shared())
@@ -221,19 +238,26 @@ Outcome Admission::prepare_step(AdmittedCase& admitted, const LayersOrParts& lay
     plan.tokens.push_back(tokens[matrix]);
     if (!dataset_.scales().empty()) plan.weight_scales.push_back(&dataset_.scales()[matrix]);
   }
+  if (Outcome chosen = choose(admitted, layers, plan); !chosen.fine()) return chosen;
+  admitted.pass = options_.prepare(*admitted.device, plan);
+  fill_memory(admitted.record, *admitted.device, most_bytes(layers, step.copies));
+  if (const backends::SharedDevice* shared = admitted.device->shared())
+    fill_ranks(admitted.record, *shared, layers.splits, admitted.reference);
+  return {};
+}
+
+// Chooses a kernel for each layer of the plan, which lacks nothing else.
+Outcome Admission::choose(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan) const {
+  const KernelSpec& kernel = admitted.one->kernel;
   const StepTask task{
       kernel, codec_, layers.encoded->layers, layers.splits, admitted.reference, plan, experiment_.measure.max_seconds};
   const bool timed = options_.time && !admitted.device->info().emulated;
   StepKernels chosen = choose_kernels(task, *admitted.device, options_.prepare, timed);
   if (!chosen.outcome.fine()) return chosen.outcome;
-  admitted.record.step.parts = step_parts(task, chosen);
+  if (kernel.task == Task::step) admitted.record.step.parts = step_parts(task, chosen);
   admitted.record.kernel.unfused = std::ranges::any_of(
       chosen.kernels, [](const backends::ChosenKernel& one) { return one.kernel->op == Op::decode; });
   plan.kernels = std::move(chosen.kernels);
-  admitted.pass = options_.prepare(*admitted.device, plan);
-  fill_memory(admitted.record, *admitted.device, most_bytes(layers, step.copies));
-  if (const backends::SharedDevice* shared = admitted.device->shared())
-    fill_ranks(admitted.record, *shared, layers.splits, admitted.reference);
   return {};
 }
 
@@ -255,17 +279,20 @@ Outcome Admission::check(AdmittedCase& admitted, const backends::PassPlan& plan)
   fill_check(admitted.record, found);
   if (!found.fine()) return found.outcome();
   if (Outcome outcome = check_copies(admitted); !outcome.fine()) return outcome;
-  return ask_witness(admitted);
+  return ask_witness(admitted, plan);
 }
 
 // Kernels of GPUs are asked about the smallest layer, once for each codec.
-Outcome Admission::ask_witness(const AdmittedCase& admitted) const {
+Outcome Admission::ask_witness(const AdmittedCase& admitted, const backends::PassPlan& plan) const {
   const backends::Device& device = *admitted.device;
   const bool elsewhere = device.memory() != "host" && !device.info().emulated && device.shared() == nullptr;
   if (DeviceWitness::current() == nullptr || !elsewhere || encoded_.layers.empty()) return {};
   const auto smallest = std::ranges::min_element(
       encoded_.layers, {}, [](const backends::CompressedMatrix& layer) { return layer.shape.elements(); });
-  return DeviceWitness::current()->ask(admitted.one->kernel, *smallest, device.info());
+  KernelSpec kernel = admitted.one->kernel;
+  if (kernel.automatic() && kernel.task == Task::matmul)
+    kernel.chosen = plan.kernels.at(static_cast<size_t>(smallest - encoded_.layers.begin()));
+  return DeviceWitness::current()->ask(kernel, *smallest, device.info());
 }
 
 // Times one pass. A case that is not timed keeps nothing.

@@ -58,8 +58,9 @@ class Admission {
   Outcome fill_stored(const Case& one, const EncodedLayers& encoded, reports::CaseRecord& record) const;
   Outcome prepare(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan);
   Outcome prepare_step(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan);
+  Outcome choose(AdmittedCase& admitted, const LayersOrParts& layers, backends::PassPlan& plan) const;
   Outcome check(AdmittedCase& admitted, const backends::PassPlan& plan) const;
-  Outcome ask_witness(const AdmittedCase& admitted) const;
+  Outcome ask_witness(const AdmittedCase& admitted, const backends::PassPlan& plan) const;
   Outcome estimate(AdmittedCase& admitted) const;
   std::shared_ptr<const Upload> upload_to(backends::Device& device, const LayersOrParts& layers, bool pairs);
   std::shared_ptr<const Upload> upload_copies(backends::Device& device, const LayersOrParts& layers, bool pairs,

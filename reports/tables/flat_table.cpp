@@ -54,6 +54,7 @@ constexpr FlatColumn kColumns[] = {
     {"threads", [](const CaseRecord& r) { return positive(r.kernel.threads); }},
     {"variant", [](const CaseRecord& r) { return text_cell(r.kernel.variant); }},
     {"policy", [](const CaseRecord& r) { return text_cell(r.kernel.policy); }},
+    {"chosen", [](const CaseRecord& r) { return text_cell(r.kernel.chosen); }},
     {"simd_target", [](const CaseRecord& r) { return text_cell(r.kernel.simd_target); }},
     {"launch", [](const CaseRecord& r) { return text_cell(r.kernel.launch); }},
     {"unfused", [](const CaseRecord& r) { return truth(r.kernel.unfused); }},

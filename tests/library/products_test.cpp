@@ -314,6 +314,21 @@ TEST_CASE("products of every codec on the emulator are right for any number of t
   check_products(context, some_weights("quad_huffman", "bf16", 64, 512), {1, 2, 17, 64, 66});
 }
 
+TEST_CASE("with more tokens a product moves on to kernels that read the matrix less often", "[emulator]") {
+  const Context context = open_or_skip("emulator");
+  need_codec("quad_huffman");
+  const Weights w =
+      some_weights("quad_huffman", "bf16", 32, 512, "layout=fragments,symbol_cols=8,fallback=none,tile_cols=256");
+  const Product product = bind(context, w.matrix, options_of(64, "bf16", "bf16"));
+  for (const auto& [tokens, policy] : {std::pair{1, "groups32"},
+                                       {8, "groups32"},
+                                       {9, "warpgroup32"},
+                                       {16, "warpgroup32"},
+                                       {17, "warpgroup24"},
+                                       {64, "warpgroup24"}})
+    CHECK(ecmv_product_kernel(product.get(), tokens) == std::string("emulator/matmul/fragments/") + policy);
+}
+
 TEST_CASE("products on the emulator read and store where the caller wants", "[emulator]") {
   need_codec("quad_huffman");
   check_in_place(open_or_skip("emulator"), {1, 2, 8, 13, 16, 17, 64, 72}, 80);

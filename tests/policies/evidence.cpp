@@ -60,7 +60,7 @@ std::map<PolicyName, Evidence> evidence_of(std::span<const CaseRecord> cases) {
   std::map<std::string, std::map<PolicyName, const CaseRecord*>> competitions;
   for (const CaseRecord& record : cases) {
     const bool compared = record.status == reports::Status::ok && record.time.median_s > 0 && !record.kernel.unfused &&
-                          record.kernel.op != "step";
+                          record.kernel.op != "step" && record.kernel.variant != "auto";
     if (!compared) continue;
     const CaseRecord*& fastest = competitions[competition_of(record)][name_of(record)];
     if (!fastest || record.time.median_s < fastest->time.median_s) fastest = &record;

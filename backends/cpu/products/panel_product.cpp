@@ -338,6 +338,11 @@ PanelForm fastest_pairs(datasets::ElementType type) {
   return PanelForm::widened;
 }
 
+std::string_view choose_panels(const CompressedView& matrix, const DeviceInfo&, int) {
+  const PanelForm fastest = fastest_pairs(matrix.type);
+  return std::ranges::find(kPanels, fastest, &PanelPolicy::form)->name;
+}
+
 bool takes(PanelForm form, datasets::ElementType type) {
   using enum datasets::ElementType;
   if (form == PanelForm::widened || type == bf16) return true;

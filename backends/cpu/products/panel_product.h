@@ -79,6 +79,8 @@ inline constexpr PanelPolicy kPanels[] = {{{"widened"}, PanelForm::widened},
                                           {{"pairs"}, PanelForm::pairs},
                                           {{"avx512_bf16"}, PanelForm::avx512_bf16},
                                           {{"amx"}, PanelForm::amx}};
+// Kernel::choose for kernels of bf16 tokens with policies of these names: that of fastest_pairs().
+std::string_view choose_panels(const CompressedView& matrix, const DeviceInfo&, int batch);
 BoundKernel bind_panels(const Policy& policy, const PanelRows& rows, int batch);
 
 }  // namespace ecmv::backends::cpu

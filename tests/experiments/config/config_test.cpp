@@ -497,6 +497,31 @@ TEST_CASE("the policy 'auto' is one case a kernel, whose name says so") {
   CHECK(names[0].ends_with("/scalar/matvec/test/auto"));
 }
 
+TEST_CASE("the variant 'auto' is one case of a matmul or a step where it is asked for, and none elsewhere") {
+  const auto names = [&](const std::string& axes) {
+    return names_of(
+        parse(with_block("  - data: {source: gaussian, sigma: 1, d: 8, layers: 1}\n    codecs: plain\n"
+                         "    kernels: {backend: scalar, " +
+                         axes + "}\n")));
+  };
+  const std::string place = "gaussian[sigma=1]/8x8x1/seed1/plain/scalar/";
+  CHECK(names("op: [matvec, matmul], variant: [all, auto]") ==
+        std::vector<std::string>{place + "matvec/test/default", place + "matmul:b1/auto",
+                                 place + "matmul:b1/unfused_test/default"});
+  CHECK(names("op: matmul, variant: auto, policy: [all, auto], unfused: always") ==
+        std::vector<std::string>{place + "matmul:b1/auto"});
+  CHECK(names("op: matmul") == std::vector<std::string>{place + "matmul:b1/unfused_test/default"});
+  KernelChoice choice;
+  choice.backends = {"scalar"};
+  choice.tasks = {Task::step};
+  choice.variants = {"all", "auto"};
+  choice.policies = {"all", "auto"};
+  const codecs::CodecEntry* const entry = &test_codecs()[0];
+  std::vector<std::string> steps;
+  for (const KernelSpec& spec : expand_steps(choice, std::span(&entry, 1))) steps.push_back(spec.name());
+  CHECK(steps == std::vector<std::string>{"scalar/step:b1/best", "scalar/step:b1/best/auto", "scalar/step:b1/auto"});
+}
+
 TEST_CASE("keys are stable, differ with settings and format version") {
   const Case one = parse(with_block(kBlock)).cases[0];
   Case other = one;

@@ -196,6 +196,26 @@ TEST_CASE("each layer of a step runs by a kernel that takes its shape, and the r
   CHECK(bytes == record.size.stored_bytes);
 }
 
+TEST_CASE("a step of the variant 'auto' times no kernel: each layer gets the one that is taken unnamed") {
+  const codecs::Codec codec = make_codec();
+  backends::Kernel narrow = make_kernel<multiply_tokens>("narrow");
+  narrow.refuses = only_64_columns;
+  const backends::Kernel kernels[] = {backends::up_to(2, narrow), make_kernel<multiply_tokens>("many"),
+                                      make_kernel<decode>("copy")};
+  const Run done = run({{"test", &codec, kernels, {}}}, "op: step, variant: auto, batch: [2, 3]");
+  REQUIRE(done.records.size() == 2);
+  for (const reports::CaseRecord& record : done.records) {
+    INFO(record.reason);
+    CHECK(record.status == Status::ok);
+    CHECK(record.kernel.variant == "auto");
+    CHECK(record.kernel.chosen == "");
+    for (const auto& part : record.step.parts) {
+      CHECK(part.kernel == (part.kind == "down" || record.kernel.batch == 3 ? "many" : "narrow"));
+      CHECK(std::isnan(part.layer_s));
+    }
+  }
+}
+
 TEST_CASE("a step without a kernel for one of its shapes is refused with that shape") {
   const codecs::Codec codec = make_codec();
   backends::Kernel narrow = make_kernel<multiply_tokens>("narrow");
