@@ -120,9 +120,9 @@ struct RecordSet {
   const RunRecord* find_run(std::string_view id) const;  // nullptr if there is none
 };
 
-// Reads JSON Lines. Unknown kinds and fields are ignored (kinds are noted). A broken line, the last of a killed run or
-// any other, is left out and noted with its number. A file without one good line and a file of a newer schema throw
-// ReportError "name:line: ...".
+// Reads JSON Lines, also of a .gz file. Unknown kinds and fields are ignored (kinds are noted). A broken line, the last
+// of a killed run or any other, is left out and noted with its number. A file without one good line and a file of a
+// newer schema throw ReportError "name:line: ...".
 RecordSet read_records(const std::filesystem::path& path);
 RecordSet read_records(std::istream& stream, const std::string& name);
 

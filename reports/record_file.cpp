@@ -3,8 +3,12 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <streambuf>
 
 #include <fmt/format.h>
+#if defined(ECMV_WITH_ZLIB)
+#include <zlib.h>
+#endif
 
 #include "reports/record.h"
 
@@ -12,6 +16,35 @@ namespace ecmv::reports {
 namespace {
 
 constexpr std::size_t kMostOfALine = 64 << 20;
+
+#if defined(ECMV_WITH_ZLIB)
+// The text of a file that gzip has compressed; text that is not compressed is read as it is.
+class GzipBuffer final : public std::streambuf {
+ public:
+  explicit GzipBuffer(const std::filesystem::path& path) : file_(gzopen(path.c_str(), "rb")) {}
+  ~GzipBuffer() override {
+    if (file_ != nullptr) gzclose(file_);
+  }
+  GzipBuffer(const GzipBuffer&) = delete;
+  GzipBuffer& operator=(const GzipBuffer&) = delete;
+  bool is_open() const { return file_ != nullptr; }
+
+ protected:
+  // A stream whose buffer throws becomes bad.
+  int_type underflow() override {
+    const int count = gzread(file_, part_.data(), static_cast<unsigned>(part_.size()));
+    int status = Z_OK;
+    gzerror(file_, &status);
+    if (count < 0 || (count == 0 && status != Z_OK)) throw ReportError("the file is damaged or was cut");
+    setg(part_.data(), part_.data(), part_.data() + count);
+    return count == 0 ? traits_type::eof() : traits_type::to_int_type(part_.front());
+  }
+
+ private:
+  gzFile file_;
+  std::array<char, 1 << 16> part_;
+};
+#endif
 
 // The lines left out, with reasons.
 class BrokenLines {
@@ -76,8 +109,21 @@ RecordSet read_records(const std::filesystem::path& path) {
   std::error_code failure;
   if (std::filesystem::is_directory(path, failure))
     throw ReportError(fmt::format("cannot read the record file {}: it is a folder", path.string()));
+  const auto cannot = [&](const char* why) {
+    return ReportError(fmt::format("cannot read the record file {}{}", path.string(), why));
+  };
+  if (path.extension() == ".gz") {
+#if defined(ECMV_WITH_ZLIB)
+    GzipBuffer buffer(path);
+    std::istream unpacked(&buffer);
+    if (!buffer.is_open()) throw cannot("");
+    return read_records(unpacked, path.string());
+#else
+    throw cannot(": this build has no zlib (package zlib1g-dev)");
+#endif
+  }
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw ReportError(fmt::format("cannot read the record file {}", path.string()));
+  if (!stream) throw cannot("");
   return read_records(stream, path.string());
 }
 

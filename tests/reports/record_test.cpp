@@ -247,6 +247,23 @@ TEST_CASE("a truncated last line is left out and noted, unknown kinds and fields
   CHECK_THAT(records.notes[1], ContainsSubstring("weather"));
 }
 
+TEST_CASE("records that gzip has compressed are read as they are, and a cut file is an error") {
+  const auto lines = [](const RecordSet& records) {
+    std::string all;
+    for (const CaseRecord& one : records.cases) all += to_json_line(one) + "\n";
+    return all;
+  };
+  CHECK(lines(fixture("sweep.jsonl.gz")) == lines(fixture("sweep.jsonl")));
+  const ScratchFolder folder;
+  const std::string whole = file_text(fixture_path("sweep.jsonl.gz"));
+  for (const size_t bytes : {whole.size() - 1, whole.size() / 2, size_t{5}}) {
+    const auto path = folder.path / "cut.jsonl.gz";
+    std::ofstream(path, std::ios::binary) << whole.substr(0, bytes);
+    CHECK_THROWS_AS(read_records(path), ReportError);
+  }
+  CHECK_THROWS_AS(read_records(folder.path / "none.jsonl.gz"), ReportError);
+}
+
 TEST_CASE("a broken line in the middle costs that line, which is named") {
   const RecordSet records = fixture("broken_middle.jsonl");
   CHECK(records.runs.size() == 1);

@@ -1,5 +1,6 @@
 """Records (JSON Lines, reports/README.md) as data frames, with the column names of `ecmv report`'s results.csv."""
 
+import gzip
 import json
 import math
 import warnings
@@ -50,7 +51,8 @@ def _read(files):
     kinds = {"case": [], "run": [], "bandwidth": []}
     for file in files:
         good = 0
-        with open(file, encoding="utf-8", errors="replace") as lines:
+        opened = gzip.open if str(file).endswith(".gz") else open
+        with opened(file, "rt", encoding="utf-8", errors="replace") as lines:
             for line_number, line in enumerate(lines, 1):
                 if not line.strip():
                     continue
