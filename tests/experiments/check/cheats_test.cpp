@@ -364,10 +364,14 @@ TEST_CASE("what a kernel leaves in the scratch is gone in the next pass") {
 TEST_CASE("a second thread that works beside the one that is counted is found out") {
   const std::string data = "{source: gaussian, sigma: 4, d: 64, layers: 5}";
   CHECK(measured(make_kernel<multiply>(), make_codec(), data, "each", "0.06").status == Status::ok);
-  const reports::CaseRecord record = measured(make_kernel<multiply_with_help>(), make_codec(), data, "each", "0.06");
+  // Beside other programs the thread may get no core for the time of a case.
+  reports::CaseRecord record;
+  for (int attempt = 0; attempt < 5 && record.status != Status::incorrect; ++attempt) {
+    record = measured(make_kernel<multiply_with_help>(), make_codec(), data, "each", "0.06");
+    helps = false;
+  }
   CHECK(record.status == Status::incorrect);
   CHECK_THAT(record.reason, ContainsSubstring("other threads than the case's 1 worked for"));
-  helps = false;
 }
 
 TEST_CASE("decoding the marked bytes alone is found out") {

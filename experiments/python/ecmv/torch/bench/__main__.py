@@ -238,7 +238,7 @@ class Bench:
             record = lines.measured(
                 data, op, session, self.elements, session.samples[op], session.disturbed,
                 self.options.steps if op == "generate" else 1, host, check[session.store.name, session.mode],
-                self._memory(session), self.device)
+                self._memory(session), self.device, self.options.modes)
             records.append(record)
             self.lines.write(record)
         return records

@@ -105,8 +105,8 @@ def missing(data, op, mode, store_name, device, status, reason):
     return {**case(data, op, mode, store_name, codec, {}, device), "status": status, "reason": reason}
 
 
-def measured(data, op, session, elements, samples, disturbed, steps, host, check, memory, device):
-    """A whole record of samples in seconds."""
+def measured(data, op, session, elements, samples, disturbed, steps, host, check, memory, device, modes):
+    """A whole record of samples in seconds. `modes`: ways to run a model that were asked for."""
     store = session.store
     record = case(data, op, session.mode, store.name, store.codec, store.settings, device)
     record["codec"]["format_version"] = getattr(store, "format_version", 0)
@@ -118,6 +118,9 @@ def measured(data, op, session, elements, samples, disturbed, steps, host, check
     record["time"].update(samples_s=samples, median_s=statistics.median(samples), p10_s=p10, p90_s=p90,
                           elements=elements, cache="streamed" if streamed else "resident", device_clock="host",
                           iterations_per_sample=steps, disturbed_samples=disturbed)
+    # What else the uncompressed model could have run as. Prompts are read in the same way in every mode.
+    known = 1 if op == "prompt" else 3 if device.type == "cuda" else 2
+    record["entrants"] = {"kernels": min(known, len(set(modes))), "known_kernels": known, "settings": 1}
     if host is not None:
         record["host"] = host
     if memory is not None:
