@@ -31,44 +31,52 @@ constexpr int table_copies(int table_bits, int most, int64_t bytes) {
 // What up to 16 tokens take of a block.
 struct FewTokens {
   int most_groups, multiple;  // lane groups of a block: a multiple of this
-  int least_groups;           // fewer take as long as so many
-  bool equal_rows;            // blocks have the same number of row groups, others the same number of rounds
+  // Fewer lane groups take as long as so many: in a block that takes one round, and in others.
+  int least_groups, least_of_rounds;
+  bool equal_rows;  // blocks have the same number of row groups, others the same number of rounds
   int64_t shared_bytes, fixed_bytes, bytes_of_group, bytes_of_tile;
   int compute_units;
 };
 
 // The division whose blocks are done first, among all that leave a block room for copies_in(bytes) >= 1 copies of the
-// table.
+// table. Among equally fast ones that with the fewest lane groups a block, from eight on: more multiprocessors have
+// work, and fewer lane groups wait for the same units. (H200, 6144 x 1024, 16 tokens, us: 48 blocks of 16 lane
+// groups 10.4; the kernel for 64 tokens with 96 blocks of 8, 8.3. notes/fragment_division.md has more.)
 template <typename CopiesIn>
 std::optional<FragmentDivision> divide_few(int64_t row_groups, int64_t column_tiles, const FewTokens& of,
                                            CopiesIn copies_in) {
   const auto whole = [](int64_t count, int64_t each) { return (count + each - 1) / each; };
-  const int64_t most = std::min<int64_t>(of.most_groups, whole(row_groups, of.multiple) * of.multiple);
+  const int64_t most = std::min<int64_t>(of.most_groups, whole(row_groups, of.multiple) * of.multiple),
+                fewest = std::clamp<int64_t>(most, of.multiple, 8);
   std::optional<FragmentDivision> best;
   double least = 0;
+  const auto consider = [&](int64_t shares, int64_t share_tiles, int64_t groups) {
+    const int copies =
+        copies_in(of.shared_bytes - of.fixed_bytes - groups * of.bytes_of_group - share_tiles * of.bytes_of_tile);
+    if (copies < 1) return;
+    const int64_t wanted = whole(row_groups, groups),
+                  at_once = std::clamp<int64_t>(of.compute_units / shares, 1, wanted), rounds = whole(wanted, at_once),
+                  launches = whole(shares, of.compute_units),
+                  last = of.equal_rows ? whole(row_groups, at_once) - (rounds - 1) * groups : groups;
+    const auto time_of = [&](int64_t at_work) {
+      return std::max<int64_t>(at_work, rounds == 1 ? of.least_groups : of.least_of_rounds);
+    };
+    // Lanes that share a copy of the table wait for each other.
+    const double waits = copies >= 8   ? 1
+                         : copies >= 2 ? 1.1
+                                       : 1.2,
+                 time = static_cast<double>(launches * share_tiles * ((rounds - 1) * time_of(groups) + time_of(last))) *
+                        waits * (1 + 0.005 * static_cast<double>(shares));
+    if (best && time >= least) return;
+    least = time;
+    best = {shares, share_tiles, at_once, rounds, static_cast<int>(groups)};
+  };
   for (int64_t share_tiles = column_tiles; share_tiles >= 1; --share_tiles) {
     const int64_t shares = whole(column_tiles, share_tiles);
     if (share_tiles != whole(column_tiles, shares)) continue;
-    for (int64_t groups = most; groups >= of.multiple; groups -= of.multiple) {
-      const int copies =
-          copies_in(of.shared_bytes - of.fixed_bytes - groups * of.bytes_of_group - share_tiles * of.bytes_of_tile);
-      if (copies < 1) continue;
-      const int64_t wanted = whole(row_groups, groups),
-                    at_once = std::clamp<int64_t>(of.compute_units / shares, 1, wanted),
-                    rounds = whole(wanted, at_once), launches = whole(shares, of.compute_units),
-                    last = of.equal_rows ? whole(row_groups, at_once) - (rounds - 1) * groups : groups;
-      const auto time_of = [&](int64_t at_work) { return std::max<int64_t>(at_work, of.least_groups); };
-      // Lanes that share a copy of the table wait for each other.
-      const double waits = copies >= 8   ? 1
-                           : copies >= 2 ? 1.1
-                                         : 1.2,
-                   time =
-                       static_cast<double>(launches * share_tiles * ((rounds - 1) * time_of(groups) + time_of(last))) *
-                       waits * (1 + 0.005 * static_cast<double>(shares));
-      if (best && time >= least) continue;
-      least = time;
-      best = {shares, share_tiles, at_once, rounds, static_cast<int>(groups)};
-    }
+    for (int64_t groups = fewest; groups <= most; groups += of.multiple) consider(shares, share_tiles, groups);
+    for (int64_t groups = fewest - of.multiple; groups >= of.multiple; groups -= of.multiple)
+      consider(shares, share_tiles, groups);
   }
   return best;
 }

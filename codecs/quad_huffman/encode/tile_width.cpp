@@ -52,6 +52,7 @@ std::optional<BlockWork> work_of_few(datasets::Shape stored, int table_bits, int
                                    {.most_groups = 32,
                                     .multiple = sixteen ? 4 : 1,
                                     .least_groups = sixteen ? 16 : 20,
+                                    .least_of_rounds = 24,
                                     .equal_rows = false,
                                     .shared_bytes = kSharedBytes,
                                     .fixed_bytes = sixteen ? 1024 : 0,

@@ -213,7 +213,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(24 * kLanes, 1) void fragment_digits(Matrix matr
 
 // The fastest for int8 elements with 2 to 16 tokens (2026-11-26-h200/batch_int8, 2026-11-26-h100/batch_int8).
 constexpr FragmentPolicy kPolicies[] = {
-    {{{"digits24"}, 24, 32, 1}, gpu::kDigitTokens, gpu::kDigitColBytes, true, true, 21}};
+    {{{"digits24"}, 24, 32, 1}, gpu::kDigitTokens, gpu::kDigitColBytes, true, true, 21, 21}};
 
 // Symbols of four are faster as numbers of bf16 (notes/fragments.md).
 FragmentsKernel kernel_of(const Header& code) {

@@ -237,8 +237,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void fragment_tokens(Matrix matr
 // (2026-11-26-h200/batch_16384_eights, 2026-11-26-h200/batch_f8, 2026-11-25-h100/batch). notes/fragment_division.md has
 // the times of other least_groups.
 constexpr FragmentPolicy kPolicies[] = {
-    {{{"groups32"}, 32, 32, 1}, kFragmentTile, 2 * kFragmentTile, false, false, 20},
-    {{{"warpgroup32"}, 32, 32, 1}, 2 * kFragmentTile, 4 * kFragmentTile, true, false, 16},
+    {{{"groups32"}, 32, 32, 1}, kFragmentTile, 2 * kFragmentTile, false, false, 20, 24},
+    {{{"warpgroup32"}, 32, 32, 1}, 2 * kFragmentTile, 4 * kFragmentTile, true, false, 16, 24},
 };
 std::string_view choose(const backends::CompressedView&, const backends::DeviceInfo&, int batch) {
   return kPolicies[batch <= kFragmentTile ? 0 : 1].name;

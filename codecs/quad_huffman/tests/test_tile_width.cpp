@@ -1,7 +1,11 @@
-// Widths of tiles that open settings choose: those that were the fastest on an H200, or within 5 % of them.
+// Widths of tiles that open settings choose: those that were the fastest on an H200, or within 3 % of them. How blocks
+// divide fragments.
+#include <optional>
+
 #include <catch2/catch_test_macros.hpp>
 
 #include "codecs/quad_huffman/encode/tile_width.h"
+#include "codecs/quad_huffman/fragment_division.h"
 
 namespace ecmv::codecs::quad_huffman {
 namespace {
@@ -30,6 +34,34 @@ TEST_CASE("Symbols of four or eight exponents are chosen by the shape", "[quad_h
   CHECK(cost({2880, 2880}, 8) < cost({2880, 2880}, 4));
   CHECK(cost({16384, 16384}, 8) < cost({16384, 16384}, 4));
   CHECK(cost({5760, 2880}, 4) < cost({5760, 2880}, 8));
+}
+
+// As warpgroup32 divides tiles of 1024 or 256 columns for 16 tokens on an H200, T = 12.
+std::optional<FragmentDivision> divide(int64_t row_groups, int64_t column_tiles, int tile_cols) {
+  return divide_few(row_groups, column_tiles,
+                    {.most_groups = 32,
+                     .multiple = 4,
+                     .least_groups = 16,
+                     .least_of_rounds = 24,
+                     .equal_rows = false,
+                     .shared_bytes = 226 * 1024,
+                     .fixed_bytes = 1024,
+                     .bytes_of_group = 4384,
+                     .bytes_of_tile = int64_t{tile_cols} * 64,
+                     .compute_units = 132},
+                    [](int64_t bytes) { return table_copies(12, 32, bytes); });
+}
+
+TEST_CASE("Small matrices are divided among many blocks, large ones into few rounds", "[quad_huffman]") {
+  const auto small = divide(256, 2, 256), large = divide(8016, 2, 1024);  // 4096 x 1024, 128256 x 4096
+  REQUIRE(small);
+  CHECK(small->lane_groups == 8);
+  CHECK(small->row_blocks * small->shares == 64);
+  REQUIRE(large);
+  CHECK(large->lane_groups == 32);
+  CHECK(large->rounds == 4);
+  CHECK_FALSE(divide(0, 2, 256));
+  CHECK_FALSE(divide(256, 1, 1 << 20));  // its tokens do not fit
 }
 
 TEST_CASE("A fixed width is taken as it is", "[quad_huffman]") {

@@ -40,7 +40,7 @@ struct FragmentPolicy : RingPolicy {
   // The tokens' digits are multiplied with bytes of elements. Blocks then have the same number of row groups, and rings
   // are not lean.
   bool digits;
-  int least_groups;  // fewer lane groups of a block take as long as so many
+  int least_groups, least_of_rounds;  // as of FewTokens (fragment_division.h)
 };
 
 // Takes the columns of the matrix and the tokens last.
@@ -73,6 +73,7 @@ inline FragmentsPlan plan_fragments(const FragmentPolicy& policy, const Header& 
                                    {.most_groups = policy.lane_groups,
                                     .multiple = policy.warpgroup ? gpu::kWarpgroup : 1,
                                     .least_groups = policy.least_groups,
+                                    .least_of_rounds = policy.least_of_rounds,
                                     .equal_rows = policy.digits,
                                     .shared_bytes = shared_bytes_beside_adding(device),
                                     .fixed_bytes = fixed_bytes,
