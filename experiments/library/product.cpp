@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 #include <span>
 
 #include "backends/activations.h"
@@ -402,7 +403,8 @@ bool Product::reads_in_place(const Part& part, Tokens x, int tokens) const {
   constexpr int64_t kMultiple = backends::kTokenMultiple;
   return part.product.facts.takes_callers_tokens && part.activations == Activations::bf16 &&
          request_.x == Activations::bf16 && tokens == part.batch && view_->shape.cols % kMultiple == 0 &&
-         (tokens == 1 || x.stride % kMultiple == 0) &&
+         (tokens == 1 ||
+          (x.stride % kMultiple == 0 && x.stride <= std::numeric_limits<int>::max())) &&  // as a BLAS counts
          reinterpret_cast<uintptr_t>(x.place) % static_cast<uintptr_t>(kMultiple * backends::bytes_of(request_.x)) == 0;
 }
 
@@ -420,7 +422,7 @@ void Product::enqueue_part(const Part& part, void* stream, Tokens x, int tokens,
   std::array<backends::Step, 3> steps;
   size_t count = 0;
   if (reads_in_place(part, x, tokens))
-    args.x_bf16 = reinterpret_cast<const uint16_t*>(x.place), args.x_stride = x.stride;
+    args.x_bf16 = reinterpret_cast<const uint16_t*>(x.place), args.x_stride = tokens == 1 ? cols : x.stride;
   else
     steps[count++] = backends::LoadTokens{x.place,          request_.x,    x.stride, piece_->tokens->data(),
                                           part.activations, args.x_stride, cols,     tokens};
