@@ -1,0 +1,87 @@
+// GPU kernels of packed_exponents: the product with tokens of bf16 on matrix units (tokens_gpu.h), and decoding, in
+// which a thread block has a block of 16 rows and a thread joins 32 elements at a time.
+#include "codecs/packed_exponents/stored.h"
+#include "codecs/packed_exponents/tokens_gpu.h"
+
+namespace ecmv::codecs::packed_exponents::ECMV_GPU_NAMESPACE {
+namespace {
+
+constexpr int kDecodeThreads = 256;
+
+// Sixteen bytes of elements, or one by one where rows do not begin at such addresses or end before.
+ECMV_GPU_DEVICE void store_elements(gpu::Pointer<uint16_t> row, int col, int cols, gpu::uint4 elements) {
+  if (cols % 8 == 0) {
+    if (col < cols) *gpu::cast<gpu::uint4>(row + col) = elements;
+    return;
+  }
+  for (int i = 0; i < 8 && col + i < cols; ++i)
+    row[col + i] = static_cast<uint16_t>(gpu::word_of(elements, i / 2) >> (i % 2 * 16));
+}
+
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDecodeThreads, 1) void decode(GpuMatrix matrix, gpu::Pointer<uint16_t> out) {
+  const BlockPlace block(matrix, gpu::block_index());
+  const ExponentElements elements(matrix);
+  out = out + block.first_row * matrix.cols;
+  const int groups = (matrix.cols + kGroupColumns - 1) / kGroupColumns;
+  for (int i = gpu::thread_index(); i < groups * block.rows * 4; i += kDecodeThreads) {
+    const int t = i % 4, row = i / 4 % block.rows, group = i / (4 * block.rows), col = group * kGroupColumns;
+    const gpu::Pointer<const std::byte> at = block.group(row, col) + t * 16;
+    gpu::uint4 lines[3];
+    ECMV_GPU_UNROLL
+    for (int line = 0; line < 3; ++line)
+      lines[line] = matrix.cols - col > kGroupColumns / 2 || line < 2
+                        ? gpu::load_streaming(gpu::cast<const gpu::uint4>(at + line * 64))
+                        : gpu::uint4{};
+    ECMV_GPU_UNROLL
+    for (int strip = 0; strip < 4; ++strip)
+      store_elements(out + int64_t{row} * matrix.cols, col + 32 * strip + 8 * t, matrix.cols,
+                     elements.chunk(lines, strip));
+  }
+  gpu::sync_block();
+  block.each_record(gpu::thread_index(), kDecodeThreads, [&](int row, int col, uint32_t element, uint32_t) {
+    out[int64_t{row} * matrix.cols + col] = static_cast<uint16_t>(element);
+  });
+}
+
+struct Decode {
+  GpuMatrix matrix;
+  void operator()(void* stream, const backends::DecodeArgs& args) const {
+    if (matrix.rows > 0 && matrix.cols > 0)
+      gpu::launch(decode, {block_count(matrix.rows), kDecodeThreads, 0}, stream, matrix,
+                  reinterpret_cast<uint16_t*>(args.out));
+  }
+};
+
+backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
+  return Decode{gpu_matrix_of(*layers[0].matrix)};
+}
+
+std::string refuses_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
+                           const backends::Policy& policy) {
+  return gpu::why_no_token_product<ExponentElements>(policy.as<gpu::TokenPolicy>(), matrix.shape, device);
+}
+backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Layers layers, int batch,
+                                  backends::Place& place) {
+  const backends::CompressedView& view = *layers[0].matrix;
+  const GpuMatrix matrix = gpu_matrix_of(view);
+  return gpu::bind_token_product<gpu::kWideTokenPolicies>(policy, ExponentElements(matrix),
+                                                          {view.sections[kFields].bytes.data(), 0, view.shape}, batch,
+                                                          place.device(), with_records({}, view));
+}
+
+using backends::Activations, backends::Op;
+constexpr backends::Kernel kKernels[] = {
+    {.op = Op::decode, .variant = "lines", .bind = bind_decode},
+    {.op = Op::matmul,
+     .variant = "tokens",
+     .policies = gpu::kWideTokenPolicies,
+     .activations = Activations::bf16,
+     .refuses = refuses_tokens,
+     .bind = bind_tokens},
+};
+
+}  // namespace
+
+std::span<const backends::Kernel> gpu_kernels() { return kKernels; }
+
+}  // namespace ecmv::codecs::packed_exponents::ECMV_GPU_NAMESPACE
