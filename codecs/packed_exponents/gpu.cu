@@ -18,7 +18,7 @@ ECMV_GPU_DEVICE void store_elements(gpu::Pointer<uint16_t> row, int col, int col
     row[col + i] = static_cast<uint16_t>(gpu::word_of(elements, i / 2) >> (i % 2 * 16));
 }
 
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDecodeThreads, 1) void decode(GpuMatrix matrix, gpu::Pointer<uint16_t> out) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDecodeThreads, 1) void decode(FieldsOnGpu matrix, gpu::Pointer<uint16_t> out) {
   const BlockPlace block(matrix, gpu::block_index());
   const ExponentElements elements(matrix);
   out = out + block.first_row * matrix.cols;
@@ -44,7 +44,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDecodeThreads, 1) void decode(GpuMatrix matrix,
 }
 
 struct Decode {
-  GpuMatrix matrix;
+  FieldsOnGpu matrix;
   void operator()(void* stream, const backends::DecodeArgs& args) const {
     if (matrix.rows > 0 && matrix.cols > 0)
       gpu::launch(decode, {block_count(matrix.rows), kDecodeThreads, 0}, stream, matrix,
@@ -63,7 +63,7 @@ std::string refuses_tokens(const backends::CompressedView& matrix, const backend
 backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
-  const GpuMatrix matrix = gpu_matrix_of(view);
+  const FieldsOnGpu matrix = gpu_matrix_of(view);
   return gpu::bind_token_product<gpu::kWideTokenPolicies>(policy, ExponentElements(matrix),
                                                           {view.sections[kFields].bytes.data(), 0, view.shape}, batch,
                                                           place.device(), with_records({}, view));

@@ -218,8 +218,8 @@ struct Multiply {
     return std::max(backends::cpu::packed_bytes(stored.cols), 2 * 4 * PaddedCols(stored.cols));
   }
   void operator()(void*, const backends::MatmulArgs& args) const {
-    const bool dots = form == PanelForm::avx512_bf16 || form == PanelForm::amx;
-    if (batch > backends::cpu::kFewTokens)
+    const bool dots = form == PanelForm::avx512_bf16;
+    if (batch > backends::cpu::kFewTokens || form == PanelForm::amx)
       Many(args);
     else if (batch == 2)
       dots ? Few<PairDots, 2>(args) : Few<Widened, 2>(args);

@@ -12,7 +12,7 @@ namespace gpu = backends::gpu;
 
 inline constexpr int kGroupColumns = static_cast<int>(kGroupCols), kBlockRows = static_cast<int>(kRowsPerBlock);
 
-struct GpuMatrix {
+struct FieldsOnGpu {
   int64_t rows, row_bytes;
   int cols;
   uint32_t lowest;  // exponents to add, in both halves of a word
@@ -20,7 +20,7 @@ struct GpuMatrix {
   gpu::Pointer<const uint64_t> blocks;
   gpu::Pointer<const uint32_t> records;
 };
-inline GpuMatrix gpu_matrix_of(const backends::CompressedView& view) {
+inline FieldsOnGpu gpu_matrix_of(const backends::CompressedView& view) {
   const auto bytes = [&](int section) { return view.sections[static_cast<size_t>(section)].bytes.data(); };
   return {.rows = view.shape.rows,
           .row_bytes = row_bytes(view.shape.cols),
@@ -33,11 +33,11 @@ inline GpuMatrix gpu_matrix_of(const backends::CompressedView& view) {
 
 // A block of up to 16 rows.
 struct BlockPlace {
-  GpuMatrix matrix;
+  FieldsOnGpu matrix;
   int64_t number, first_row;
   int rows;
 
-  ECMV_GPU_DEVICE BlockPlace(const GpuMatrix& of, int64_t block) : matrix(of), number(block), first_row(block * 16) {
+  ECMV_GPU_DEVICE BlockPlace(const FieldsOnGpu& of, int64_t block) : matrix(of), number(block), first_row(block * 16) {
     const int64_t left = of.rows - first_row;
     rows = left < kBlockRows ? static_cast<int>(left) : kBlockRows;
   }
@@ -100,9 +100,9 @@ struct ExponentElements {
   template <int kRowTiles>
   using Rows = BlockRows<kRowTiles>;
 
-  GpuMatrix matrix;
+  FieldsOnGpu matrix;
 
-  ECMV_GPU_BOTH explicit ExponentElements(const GpuMatrix& of) : matrix(of) {}
+  ECMV_GPU_BOTH explicit ExponentElements(const FieldsOnGpu& of) : matrix(of) {}
 
   // A lane's eight elements of a strip.
   ECMV_GPU_DEVICE gpu::uint4 chunk(const gpu::uint4 (&lines)[3], int strip) const {

@@ -140,20 +140,9 @@ def encode_as_default(weight, codec=None, settings=None):
 
 
 _GPU_CODEC = "quad_huffman", "layout=fragments,symbol_cols=0,optimise=speed"
-_CPU_CODECS = ("rans_byte_planes", ""), ("huffman_exponents", "")
+_CPU_CODEC = "packed_exponents", ""
 
 
 def default_codec():
-    """The codec for bf16 weights, with its settings: the fastest where there is a GPU, or on this CPU."""
-    return _GPU_CODEC if torch.cuda.is_available() else _cpu_codec()
-
-
-@products.functools.lru_cache(maxsize=None)
-def _cpu_codec():
-    sample = torch.zeros(64, 256, dtype=torch.bfloat16, device="cpu")
-    for codec, settings in _CPU_CODECS:
-        matrix, coded = encode_as_default(sample, codec, settings)
-        kernel = products.Product(coded, None, matrix).kernel()
-        if "reference" not in kernel and "unfused" not in kernel and not kernel.startswith("scalar"):
-            return codec, settings
-    return _CPU_CODECS[-1]
+    """The codec for bf16 weights, with its settings: the fastest where there is a GPU, or on CPUs."""
+    return _GPU_CODEC if torch.cuda.is_available() else _CPU_CODEC
