@@ -224,18 +224,23 @@ Weights bell_weights(int64_t rows, int64_t cols, const char* settings) {
 // Tokens and products of bf16 without bias, with the strides with which kernels read and store them where the caller
 // has them, and with others. The columns end within a unit of the kernels.
 void check_in_place(const Context& context, const std::vector<int64_t>& counts, int64_t rows) {
+  const auto check = [&](const Weights& w, const std::string& kernel) {
+    const Product product = bind(context, w.matrix, options_of(counts.back(), "bf16", "bf16"));
+    INFO(ecmv_product_kernel(product.get(), 1));
+    CHECK(std::string(ecmv_product_kernel(product.get(), 1)).find(kernel) != std::string::npos);
+    uint32_t seed = 5;
+    for (const int64_t tokens : counts)
+      for (const int64_t gap : {0, 8, 5})
+        check_enqueue(context, product, w, {"bf16"}, {"bf16"}, {}, tokens, ++seed, gap);
+  };
   for (const char* settings : {"symbol_cols=4,table_bits=10,layout=fragments,tile_cols=256",
                                "symbol_cols=8,table_bits=10,layout=fragments,tile_cols=256"})
     for (const int64_t cols : {1544, 1540}) {
-      const Weights w = bell_weights(rows, cols, settings);
-      const Product product = bind(context, w.matrix, options_of(counts.back(), "bf16", "bf16"));
-      INFO(settings << ": " << ecmv_product_kernel(product.get(), 1));
-      CHECK(std::string(ecmv_product_kernel(product.get(), 1)).ends_with("/matmul/fragments/groups32"));
-      uint32_t seed = 5;
-      for (const int64_t tokens : counts)
-        for (const int64_t gap : {0, 8, 5})
-          check_enqueue(context, product, w, {"bf16"}, {"bf16"}, {}, tokens, ++seed, gap);
+      INFO(settings);
+      check(bell_weights(rows, cols, settings), "/matmul/fragments/groups32");
     }
+  need_codec("packed_exponents");
+  check(some_weights("packed_exponents", "bf16", rows, 1544), "/matmul/tokens/");
 }
 
 Context open_or_skip(const char* backend) {

@@ -72,9 +72,15 @@ struct BlockSums {
       sync_block();
     }
     const int own_rows = rows_left < rows ? static_cast<int>(rows_left) : rows;
-    Pointer<float> y = tokens.y + (share * (tokens.batch * tokens.rows) + first);
-    for (int token = 0; token < tokens.batch; ++token, y = y + tokens.rows)
-      for (int row = thread_index(); row < own_rows; row += Form::kThreads) y[row] = sums[token * token_sums + row];
+    const auto store_at = [&](auto y, auto round) {
+      for (int token = 0; token < tokens.batch; ++token, y = y + tokens.rows)
+        for (int row = thread_index(); row < own_rows; row += Form::kThreads)
+          y[row] = round(sums[token * token_sums + row]);
+    };
+    if (tokens.rounds)
+      store_at(tokens.y_bf16 + first, [](float sum) { return bf16_of(sum); });
+    else
+      store_at(tokens.y + (share * (tokens.batch * tokens.rows) + first), [](float sum) { return sum; });
   }
 };
 
@@ -260,7 +266,10 @@ struct TokenProduct {
   void operator()(void* stream, const MatmulArgs& args) const {
     parts.each([&](int first, int batch, const SizedPlan& sized) {
       Bf16Tokens tokens = bf16_tokens_of(args, batch, first);
-      if (sized.plan.shares > 1) tokens.y = reinterpret_cast<float*>(args.scratch);
+      if (sized.plan.shares > 1) {
+        tokens.y = reinterpret_cast<float*>(args.scratch);
+        tokens.rounds = false;  // add_shares does
+      }
       if constexpr (kByWarpgroup)
         enqueue_token_blocks<Elements>(
             stream, tokens, rows.shape.cols, token_blocks(rows.shape.cols), 8 * token_tiles(tokens.batch, true),
@@ -351,7 +360,9 @@ BoundKernel bind_token_product(const Policy& policy, const Elements& elements, c
         {.scratch_bytes = share_scratch_bytes(divide_tokens<Elements>(kForm, rows.shape, device.compute_units).shares,
                                               rows.shape.rows) +
                           (kForm.warpgroup ? token_blocks_bytes(rows.shape.cols) : 0),
-         .rounding = rounding}};
+         .rounding = rounding,
+         .takes_callers_tokens = true,
+         .stores_bf16 = true}};
   });
 }
 

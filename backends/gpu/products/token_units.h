@@ -130,10 +130,18 @@ struct Bf16Tokens {
   int64_t rows;
   int batch;
   Pointer<const std::byte> blocks{};  // the tokens again (token_copies.h), for lane groups that multiply together
+  Pointer<uint16_t> y_bf16{};         // where `rounds`, results go here instead
+  bool rounds = false;
 };
 // `batch` tokens from `first` on.
 inline Bf16Tokens bf16_tokens_of(const MatmulArgs& args, int batch, int first = 0) {
-  return {args.x_bf16 + first * args.x_stride, args.x_stride, args.y + first * args.y_stride, args.y_stride, batch};
+  Bf16Tokens tokens{args.x_bf16 + first * args.x_stride, args.x_stride, nullptr, args.y_stride, batch};
+  tokens.rounds = args.y_bf16 != nullptr;
+  if (tokens.rounds)
+    tokens.y_bf16 = args.y_bf16 + first * args.y_stride;
+  else
+    tokens.y = args.y + first * args.y_stride;
+  return tokens;
 }
 
 // The rounding of sums by multiply_tokens over at most `chain_cols` columns each, `parts` of which are added up
