@@ -8,7 +8,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "backends/cpu/products/amx.h"
 #include "backends/cpu/products/panel_product.h"
 #include "backends/kernel.h"
 #include "codecs/packed_exponents/stored.h"
@@ -17,6 +16,7 @@
 #define HWY_TARGET_INCLUDE "codecs/packed_exponents/simd.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
+#include "backends/cpu/products/tile_product-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -103,8 +103,8 @@ HWY_INLINE void FillHalves(datasets::ElementType type, const std::byte* HWY_REST
 // tiles. It prefetches nothing, which was slower (13.5 instead of 15 G elements/s with 16 tokens, 8.5 instead of 12
 // with 32). Long pieces are faster for rows from memory, 11 instead of 9.5 with 64 tokens; short ones for rows from a
 // cache, 7.6 instead of 6.9.
-HWY_NOINLINE void MultiplySlabByTiles(const PanelRows& matrix, int64_t first_row, int64_t rows,
-                                      const PackedTokens& tokens, int batch, float* HWY_RESTRICT sums) {
+inline HWY_NOINLINE void MultiplySlabByTiles(const PanelRows& matrix, int64_t first_row, int64_t rows,
+                                             const PackedTokens& tokens, int batch, float* HWY_RESTRICT sums) {
   static_assert(kMaxBatch == 4 * kTileTokens);
   constexpr int64_t kTileCols = 2 * kTileSteps;
   HWY_ALIGN uint16_t panels[2][kTileRows * kTilePanelCols];
