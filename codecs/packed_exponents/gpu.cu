@@ -53,7 +53,7 @@ struct Decode {
 };
 
 backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers layers, int, backends::Place&) {
-  return Decode{gpu_matrix_of(*layers[0].matrix)};
+  return Decode{fields_on_gpu(*layers[0].matrix)};
 }
 
 std::string refuses_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
@@ -63,7 +63,7 @@ std::string refuses_tokens(const backends::CompressedView& matrix, const backend
 backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Layers layers, int batch,
                                   backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
-  const FieldsOnGpu matrix = gpu_matrix_of(view);
+  const FieldsOnGpu matrix = fields_on_gpu(view);
   return gpu::bind_token_product<gpu::kWideTokenPolicies>(policy, ExponentElements(matrix),
                                                           {view.sections[kFields].bytes.data(), 0, view.shape}, batch,
                                                           place.device(), with_records({}, view));

@@ -65,7 +65,8 @@ HWY_INLINE void EachGroup(int64_t cols, int64_t begin, int64_t end, const Use& u
       use(std::false_type(), begin);
 }
 
-// Bytes that prefetches run ahead in the fields, into the second-level cache.
+// Bytes that prefetches run ahead in the fields, into the first-level cache: 1.20 of the speed of uncompressed weights
+// with 16 tokens, and 1.03 with 8 KiB into the second (NOTES.md).
 inline constexpr int64_t kAhead = 1536;
 HWY_INLINE void Prefetch(const std::byte* at) {
   for (int64_t line = 0; line < kLines; ++line) __builtin_prefetch(at + kAhead + line * kLineBytes, 0, 3);

@@ -20,7 +20,7 @@ struct FieldsOnGpu {
   gpu::Pointer<const uint64_t> blocks;
   gpu::Pointer<const uint32_t> records;
 };
-inline FieldsOnGpu gpu_matrix_of(const backends::CompressedView& view) {
+inline FieldsOnGpu fields_on_gpu(const backends::CompressedView& view) {
   const auto bytes = [&](int section) { return view.sections[static_cast<size_t>(section)].bytes.data(); };
   return {.rows = view.shape.rows,
           .row_bytes = row_bytes(view.shape.cols),

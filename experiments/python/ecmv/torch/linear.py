@@ -144,5 +144,5 @@ _CPU_CODEC = "packed_exponents", ""
 
 
 def default_codec():
-    """The codec for bf16 weights, with its settings: the fastest where there is a GPU, or on CPUs."""
+    """The codec for bf16 weights, with its settings: one where there is a GPU, another on CPUs."""
     return _GPU_CODEC if torch.cuda.is_available() else _CPU_CODEC
