@@ -22,6 +22,7 @@ inline bool have_clusters(const DeviceInfo& device) {
 
 using emulator::cluster_rank;
 inline void sync_cluster() { emulator::meet_cluster(); }
+inline void sync_cluster_after_reads() { emulator::meet_cluster(); }
 inline uint4 load_of_block(Pointer<const uint4> place, int rank) {
   const int64_t offset = cast<const std::byte>(place) - Pointer<const std::byte>(shared_memory());
   return *cast<const uint4>(Pointer<const std::byte>(emulator::shared_data_of(rank)) + offset);
@@ -43,6 +44,13 @@ ECMV_GPU_DEVICE int cluster_rank() {
 ECMV_GPU_DEVICE void sync_cluster() {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+// The same after which they see nothing new: it keeps this block's shared memory until the others have read it. It does
+// not wait for stores under way.
+ECMV_GPU_DEVICE void sync_cluster_after_reads() {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
 #endif
 }
 // Loads from block `rank` of the cluster, which must not have ended, the bytes at the same place of its shared memory.

@@ -38,9 +38,11 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kDecodeThreads, 1) void decode(FieldsOnGpu matri
                      elements.chunk(lines, strip));
   }
   gpu::sync_block();
-  block.each_record(gpu::thread_index(), kDecodeThreads, [&](int row, int col, uint32_t element, uint32_t) {
-    out[int64_t{row} * matrix.cols + col] = static_cast<uint16_t>(element);
-  });
+  for (int64_t i = block.first_record() + gpu::thread_index(); i < block.end_of_records(); i += kDecodeThreads) {
+    const Outlier outlier(matrix.records[i]);
+    out[int64_t{outlier.row} * matrix.cols + outlier.col] =
+        static_cast<uint16_t>(outlier.element(block.stored(outlier.row, outlier.col)));
+  }
 }
 
 struct Decode {

@@ -56,20 +56,61 @@ struct BlockPlace {
                    sign = uint32_t{words[strip == 3 ? w ^ 1 : w]} >> (strip == 3 ? 3 : place + 7) & 1u;
     return (sign << 15 | code << 8 | byte) + (matrix.lowest & 0xFFFFu);
   }
-  // Calls visit(row of the block, col, the element, what is stored of it) for every `step`th record from `first` on.
-  template <typename Visit>
-  ECMV_GPU_DEVICE void each_record(int first, int step, Visit visit) const {
-    const int64_t end = static_cast<int64_t>(matrix.blocks[number + 1]);
-    for (int64_t i = static_cast<int64_t>(matrix.blocks[number]) + first; i < end; i += step) {
-      const uint32_t record = matrix.records[i];
-      const int row = static_cast<int>(record >> 20 & 15u), col = static_cast<int>(record & (kMostCols - 1));
-      const uint32_t as_stored = stored(row, col);
-      visit(row, col, (as_stored & 0x807Fu) | record >> 24 << 7, as_stored);
-    }
-  }
+  ECMV_GPU_DEVICE int64_t first_record() const { return static_cast<int64_t>(matrix.blocks[number]); }
+  ECMV_GPU_DEVICE int64_t end_of_records() const { return static_cast<int64_t>(matrix.blocks[number + 1]); }
+};
+
+// What a record says of an element.
+struct Outlier {
+  int row, col;  // row of the block
+  uint32_t exponent;
+
+  explicit ECMV_GPU_DEVICE Outlier(uint32_t record)
+      : row(static_cast<int>(record >> 20 & 15u)),
+        col(static_cast<int>(record & (kMostCols - 1))),
+        exponent(record >> 24) {}
+  ECMV_GPU_DEVICE uint32_t element(uint32_t stored) const { return (stored & 0x807Fu) | exponent << 7; }
 };
 
 struct ExponentElements;
+
+// The records of a lane group's block of rows, one a lane; the lane groups with the same rows take turns. A record is
+// loaded as the product begins, and what is stored of its element with the tokens, at the end.
+struct RecordEntries {
+  BlockPlace block;
+  int64_t next, end, first;  // this lane's record, the block's end, this lane group's first one
+  int step;                  // lane groups that take turns
+  uint32_t record = 0, as_stored = 0;
+
+  ECMV_GPU_DEVICE RecordEntries(const ExponentElements& elements, const gpu::GroupRows& rows);
+  ECMV_GPU_DEVICE void load() {
+    if (next < end) record = block.matrix.records[next];
+  }
+  ECMV_GPU_DEVICE void look_up() {
+    if (next >= end) return;
+    const Outlier outlier(record);
+    as_stored = block.stored(outlier.row, outlier.col);
+  }
+  ECMV_GPU_DEVICE void add(const gpu::GroupSums& sums, const gpu::Bf16Tokens& tokens) {
+    using LaneGroup = gpu::Lanes<gpu::kTokenLanes>;
+    while (first < end) {
+      gpu::TokenEntry entry;
+      if (next < end) {
+        const Outlier outlier(record);
+        // An infinite x made an infinity of the same sign, or, with w = 0, should have made a NaN.
+        const float w = gpu::float_of(outlier.element(as_stored) << 16);
+        entry = {outlier.row, outlier.col, w - gpu::float_of(as_stored << 16), w};
+      }
+      const int64_t left = (end - first + step - 1) / step;
+      gpu::add_entries<LaneGroup>(entry, left < LaneGroup::size() ? static_cast<int>(left) : LaneGroup::size(), sums,
+                                  tokens);
+      first += int64_t{step} * LaneGroup::size();
+      next += int64_t{step} * LaneGroup::size();
+      load();
+      look_up();
+    }
+  }
+};
 
 // Brings rows to shared memory. The rows of a block lie side by side in a step, and the next step after them.
 template <int kRowTiles>
@@ -96,7 +137,8 @@ struct BlockRows {
 
 struct ExponentElements {
   static constexpr int kLoads = 3, kStrips = 4, kCols = 8, kWholeCols = 8, kTokenRun = 8;
-  static constexpr bool kFinishes = true, kScaled = false;
+  static constexpr bool kScaled = false;
+  using Entries = RecordEntries;
   template <int kRowTiles>
   using Rows = BlockRows<kRowTiles>;
 
@@ -120,26 +162,6 @@ struct ExponentElements {
     gpu::Bf16Elements::operands(upper, lower, eighth, a);
   }
   static ECMV_GPU_DEVICE int unit_pair(int pair) { return gpu::Bf16Elements::unit_pair(pair); }
-
-  // A lane group has the records of a block of rows, in all columns; the shares take turns.
-  ECMV_GPU_DEVICE void finish(gpu::Pointer<float> sums, int block_rows, int token_sums, int64_t first_row, int,
-                              const gpu::Bf16Tokens& tokens, int share, int shares) const {
-    constexpr int kLanes = gpu::kTokenLanes;
-    const int groups = gpu::block_size() / kLanes, group = gpu::thread_index() / kLanes;
-    for (int i = (group * shares + share) * kBlockRows; i < block_rows; i += groups * shares * kBlockRows) {
-      if (first_row + i >= matrix.rows) break;
-      BlockPlace(matrix, (first_row + i) / kBlockRows)
-          .each_record(gpu::thread_index() % kLanes, kLanes, [&](int row, int col, uint32_t element, uint32_t stored) {
-            const float w = gpu::float_of(element << 16), less = w - gpu::float_of(stored << 16);
-            for (int token = 0; token < tokens.batch; ++token) {
-              // An infinite x made an infinity of the same sign, or, with w = 0, should have made a NaN.
-              const uint32_t x = uint32_t{tokens.x[token * tokens.x_stride + col]} << 16;
-              gpu::atomic_add(sums + (token * token_sums + i + row),
-                              ((x & 0x7FFFFFFFu) == 0x7F800000u ? w : less) * gpu::float_of(x));
-            }
-          });
-    }
-  }
 
  private:
   // Two neighbouring columns of a strip. The rotation also brings the signs of strip 3 to their elements.
@@ -165,6 +187,13 @@ ECMV_GPU_DEVICE BlockRows<kRowTiles>::BlockRows(const ExponentElements& elements
   }
   cols_left = place.cols_left;
   first_col = t * 8;
+}
+
+ECMV_GPU_DEVICE RecordEntries::RecordEntries(const ExponentElements& elements, const gpu::GroupRows& rows)
+    : block(elements.matrix, rows.count > 0 ? rows.first / kBlockRows : 0), step(rows.workers) {
+  end = rows.count > 0 ? block.end_of_records() : 0;
+  first = rows.count > 0 ? block.first_record() + rows.worker : 0;
+  next = first + int64_t{gpu::Lanes<gpu::kTokenLanes>::lane()} * step;
 }
 
 }  // namespace ecmv::codecs::packed_exponents::ECMV_GPU_NAMESPACE

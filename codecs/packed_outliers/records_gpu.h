@@ -88,10 +88,20 @@ class RecordWalk {
   // Calls visit(record, row, col, delta) for each record, after it has requested the next step's.
   template <typename Visit>
   ECMV_GPU_DEVICE void run(int cols, Visit visit) {
+    run_together(cols, [&](bool there, int64_t record, int row, int col, int delta, int) {
+      if (there) visit(record, row, col, delta);
+    });
+  }
+  // Calls visit(whether there is one, record, row, col, delta, lanes) in all lanes together: lanes from `lanes` on have
+  // none.
+  template <typename Visit>
+  ECMV_GPU_DEVICE void run_together(int cols, Visit visit) {
     if (first_ >= last_) return;
     int base_row = start_ / cols, base_col = start_ % cols;
     for (; begin_ < last_; begin_ += kRecordsOfStep) {
       const int64_t mine = begin_ + LaneGroup::lane() * kRecordsOfLane;
+      const int64_t left = (last_ - begin_ + kRecordsOfLane - 1) / kRecordsOfLane;
+      const int lanes = left < kLanes ? static_cast<int>(left) : kLanes;
       const Quad quad = next_;
       next_ = load(begin_ + kRecordsOfStep);
       int total = 0;
@@ -102,7 +112,7 @@ class RecordWalk {
       for (int k = 0; k < kRecordsOfLane; ++k) {
         col += quad.distances[k];
         for (; col >= cols; col -= cols) ++row;
-        if (mine + k >= first_ && mine + k < last_) visit(mine + k, row, col, quad.deltas[k]);
+        visit(mine + k >= first_ && mine + k < last_, mine + k, row, col, quad.deltas[k], lanes);
       }
       base_row = LaneGroup::shuffle(row, kLanes - 1);
       base_col = LaneGroup::shuffle(col, kLanes - 1);

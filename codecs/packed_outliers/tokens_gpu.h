@@ -7,11 +7,41 @@
 
 namespace ecmv::codecs::packed_outliers::ECMV_GPU_NAMESPACE {
 
+// The records of a lane group's blocks of rows: their deltas, each multiplied by the scale of its element. The lane
+// groups with the same rows take turns.
+template <typename Elements>
+struct RecordEntries {
+  const Elements& elements;
+  gpu::GroupRows rows;
+
+  ECMV_GPU_DEVICE RecordEntries(const Elements& of, const gpu::GroupRows& place) : elements(of), rows(place) {}
+  ECMV_GPU_DEVICE void load() {}
+  ECMV_GPU_DEVICE void look_up() {}
+  ECMV_GPU_DEVICE void add(const gpu::GroupSums& sums, const gpu::Bf16Tokens& tokens) const {
+    constexpr int kBlockRows = static_cast<int>(kRowsPerBlock);
+    for (int i = 0; i < rows.count; i += kBlockRows) {
+      const int64_t block = (rows.first + i) / kBlockRows;
+      if (block % rows.workers != rows.worker) continue;
+      const Records of_block = records_of(elements.header, elements.records, block);
+      RecordWalk(of_block, of_block.first, of_block.last, 0)
+          .run_together(rows.cols, [&](bool there, int64_t, int row, int col, int delta, int lanes) {
+            gpu::TokenEntry entry;
+            if (there) {
+              const float number = static_cast<float>(delta) * elements.scale(rows.first + i + row, col);
+              entry = {i + row, col, number, number};
+            }
+            gpu::add_entries<LaneGroup>(entry, lanes, sums, tokens);
+          });
+    }
+  }
+};
+
 template <int kBits>
 struct FieldElements {
   static constexpr int kLoads = kBits, kStrips = static_cast<int>(packed_outliers::kStrips), kCols = 16,
                        kWholeCols = 4 * kCols * kStrips, kTokenRun = 8;
-  static constexpr bool kFinishes = true, kScaled = false;
+  static constexpr bool kScaled = false;
+  using Entries = RecordEntries<FieldElements>;
   template <int kRowTiles>
   using Rows = gpu::StoredRows<FieldElements, kRowTiles>;
 
@@ -38,42 +68,15 @@ struct FieldElements {
     }
   }
   static ECMV_GPU_DEVICE int unit_pair(int pair) { return gpu::pair_of_sixteen(pair); }
-  ECMV_GPU_DEVICE void finish(gpu::Pointer<float> sums, int block_rows, int token_sums, int64_t first_row, int cols,
-                              const gpu::Bf16Tokens& tokens, int share, int shares) const {
-    add_records(sums, block_rows, token_sums, first_row, cols, tokens, share, shares,
-                [](int64_t, int) { return 1.0f; });
-  }
-
- protected:
-  // Adds the records' deltas, each multiplied by scale(row, column). A lane group follows the records of one block of
-  // rows, in all columns; the shares take turns.
-  template <typename Scale>
-  ECMV_GPU_DEVICE void add_records(gpu::Pointer<float> sums, int block_rows, int token_sums, int64_t first_row,
-                                   int cols, const gpu::Bf16Tokens& tokens, int share, int shares, Scale scale) const {
-    constexpr int kBlockRows = static_cast<int>(kRowsPerBlock);
-    for (int i = (LaneGroup::group() * shares + share) * kBlockRows; i < block_rows;
-         i += gpu::block_size() / kLanes * shares * kBlockRows) {
-      if (first_row + i >= tokens.rows) break;
-      const Records of_block = records_of(header, records, (first_row + i) / kBlockRows);
-      RecordWalk(of_block, of_block.first, of_block.last, 0).run(cols, [&](int64_t, int row, int col, int delta) {
-        const float number = static_cast<float>(delta) * scale(first_row + i + row, col);
-        for (int token = 0; token < tokens.batch; ++token)
-          gpu::atomic_add(sums + (token * token_sums + i + row),
-                          number * gpu::float_of(uint32_t{tokens.x[token * tokens.x_stride + col]} << 16));
-      });
-    }
-  }
+  ECMV_GPU_DEVICE float scale(int64_t, int) const { return 1.0f; }
 };
 
 // The same with scales of groups of columns.
 template <int kBits>
 struct ScaledFields : gpu::ScaledElements<FieldElements<kBits>> {
   using gpu::ScaledElements<FieldElements<kBits>>::ScaledElements;
-  ECMV_GPU_DEVICE void finish(gpu::Pointer<float> sums, int block_rows, int token_sums, int64_t first_row, int cols,
-                              const gpu::Bf16Tokens& tokens, int share, int shares) const {
-    this->add_records(sums, block_rows, token_sums, first_row, cols, tokens, share, shares,
-                      [&](int64_t row, int col) { return this->scales.of(row, col); });
-  }
+  using Entries = RecordEntries<ScaledFields>;
+  ECMV_GPU_DEVICE float scale(int64_t row, int col) const { return this->scales.of(row, col); }
 };
 
 }  // namespace ecmv::codecs::packed_outliers::ECMV_GPU_NAMESPACE

@@ -7,6 +7,7 @@
 
 #include "backends/gpu/products/column_scales.h"
 #include "backends/gpu/products/token_copies.h"
+#include "backends/gpu/products/token_entries.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
@@ -22,14 +23,15 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 //                where a run goes in a strip's 4 kCols columns
 //   unit_pair()  the place of the numbers of two columns in a block of 64 columns (warpgroup_units.h), where they meet
 //                these operands
-//   kFinishes    finish() adds something to the sums of a block's rows in shared memory, [batch, token_sums]; the
-//                `shares` blocks with the same rows share that work
+//   Entries      loads single elements as a product begins and adds them to a lane group's sums at its end
+//                (token_entries.h)
 template <typename Elements, int kRowTiles>
 struct StoredRows;
 // For elements whose rows are one chunk each.
 struct ChunkOfRow {
   static constexpr int kLoads = 1, kStrips = 1, kTokenRun = 8;
-  static constexpr bool kFinishes = false, kScaled = false;
+  static constexpr bool kScaled = false;
+  using Entries = NoEntries;
   static ECMV_GPU_DEVICE void chunks(const uint4 (&above)[1], const uint4 (&below)[1], int, uint4& upper,
                                      uint4& lower) {
     upper = above[0];

@@ -132,6 +132,7 @@ struct Bf16Tokens {
   Pointer<const std::byte> blocks{};  // the tokens again (token_copies.h), for lane groups that multiply together
   Pointer<uint16_t> y_bf16{};         // where `rounds`, results go here instead
   bool rounds = false;
+  bool in_fours = false;  // four neighbouring results may be stored at once
 };
 // `batch` tokens from `first` on.
 inline Bf16Tokens bf16_tokens_of(const MatmulArgs& args, int batch, int first = 0) {

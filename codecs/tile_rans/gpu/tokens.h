@@ -55,9 +55,23 @@ struct PackedPanelRows {
   }
 };
 
+struct PanelElements;
+
+// Multiplies a lane group's sums by the scale of all elements; there are no single ones.
+struct SumScale {
+  float scale;
+  int rows;
+
+  ECMV_GPU_DEVICE SumScale(const PanelElements& elements, const gpu::GroupRows& place);
+  ECMV_GPU_DEVICE void load() {}
+  ECMV_GPU_DEVICE void look_up() {}
+  ECMV_GPU_DEVICE void add(const gpu::GroupSums& sums, const gpu::Bf16Tokens& tokens) const;
+};
+
 struct PanelElements {
   static constexpr int kLoads = 1, kStrips = kStepPanels, kCols = kPanelCols / 4, kWholeCols = 1, kTokenRun = 4;
-  static constexpr bool kFinishes = true, kScaled = false;
+  static constexpr bool kScaled = false;
+  using Entries = SumScale;
   template <int kRowTiles>
   using Rows = PackedPanelRows<kRowTiles>;
 
@@ -84,14 +98,19 @@ struct PanelElements {
     return (col & ~(kPanelCols - 1)) | (col & 15) * 2 | (col >> 4 & 1) * 4;
   }
   static ECMV_GPU_DEVICE int unit_pair(int pair) { return (pair & ~7) | (pair & 1) << 2 | (pair >> 1 & 3); }
-  ECMV_GPU_DEVICE void finish(gpu::Pointer<float> sums, int block_rows, int token_sums, int64_t, int,
-                              const gpu::Bf16Tokens& tokens, int, int) const {
-    for (int i = gpu::thread_index(); i < tokens.batch * block_rows; i += gpu::block_size()) {
-      const gpu::Pointer<float> sum = sums + (i / block_rows * token_sums + i % block_rows);
+};
+
+ECMV_GPU_DEVICE SumScale::SumScale(const PanelElements& elements, const gpu::GroupRows& place)
+    : scale(elements.scale), rows(place.count) {}
+ECMV_GPU_DEVICE void SumScale::add(const gpu::GroupSums& to, const gpu::Bf16Tokens& tokens) const {
+  using LaneGroup = gpu::Lanes<gpu::kTokenLanes>;
+  for (int first = 0; first < rows; first += gpu::kTileRows) {
+    for (int i = LaneGroup::lane(); i < tokens.batch * gpu::kTileRows; i += LaneGroup::size()) {
+      const gpu::Pointer<float> sum = to.sums + (i / gpu::kTileRows * to.token_sums + first + i % gpu::kTileRows);
       *sum = *sum * scale;
     }
   }
-};
+}
 
 // Lane groups, tiles of 16 rows of each, steps under way, blocks of a multiprocessor, shares, warpgroup.
 inline constexpr gpu::TokenPolicy kTokenPolicies[] = {
