@@ -84,7 +84,8 @@ std::map<PolicyName, Evidence> evidence_of(std::span<const CaseRecord> cases) {
 std::map<PolicyName, Evidence> evidence_below(const std::filesystem::path& folder) {
   std::vector<CaseRecord> cases;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    if (entry.path().extension() != ".jsonl") continue;
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with(".jsonl") && !name.ends_with(".jsonl.gz")) continue;
     reports::RecordSet records = reports::read_records(entry.path());
     std::move(records.cases.begin(), records.cases.end(), std::back_inserter(cases));
   }

@@ -13,6 +13,12 @@ struct GroupRows {
   int count, cols, worker, workers;
 };
 
+// How many of `count` rows from `first` on a matrix has.
+ECMV_GPU_DEVICE int rows_from(int64_t first, int64_t rows, int count) {
+  if (first >= rows) return 0;
+  return rows - first < count ? static_cast<int>(rows - first) : count;
+}
+
 // A lane group's sums in shared memory, [batch, token_sums], from its first row on. No other one uses them.
 struct GroupSums {
   Pointer<float> sums;

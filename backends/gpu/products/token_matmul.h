@@ -139,6 +139,28 @@ ECMV_GPU_DEVICE void find_tokens(int (&offsets)[kTokenTiles], int first, int bat
   }
 }
 
+// A lane group's part, its first row in the block, and whether it has any.
+struct GroupPlace {
+  int part, row;
+  bool works;
+};
+
+// Joins the lane groups' sums with what entries add, and stores the results.
+template <typename Form, int kRowTiles, int kTokenTiles, typename Entries>
+ECMV_GPU_DEVICE void finish_products(const TokenPlan& plan, const GroupPlace& place,
+                                     const float (&sums)[kRowTiles][kTokenTiles][4], Entries& entries,
+                                     int64_t row_block, int share, const Bf16Tokens& tokens) {
+  const int lane = Form::LaneGroup::lane();
+  const BlockSums all(plan, Form::kRows, tokens.batch);
+  if (place.works) {
+    all.put(sums, place.part, place.row + lane / 4, 2 * (lane % 4), tokens.batch);
+    Form::LaneGroup::sync();
+    entries.add(all.of_group(place.part, place.row), tokens);
+  }
+  sync_block();
+  all.template store<Form>(plan, row_block, share, tokens);
+}
+
 template <typename Elements, int kGroups, int kRowTiles, int kTokenTiles, int kAhead, int kResident, bool kByWarpgroup>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matmul(Elements elements,
                                                                                    Pointer<const std::byte> w,
@@ -157,17 +179,14 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
   const int cols_left = cols - first_col, own_cols = cols_left < plan.share_cols ? cols_left : plan.share_cols;
   typename Form::Rows rows(
       elements, {w, row_bytes, first_row, tokens.rows - 1, first_col / kCols + part, own_cols - part * kCols});
-
   const int slice_cols = plan.slice_steps * plan.parts * kCols, slices = (own_cols + slice_cols - 1) / slice_cols,
             end_col = first_col + own_cols;
   const Pointer<std::byte> buffers = kByWarpgroup ? first_block(shared_memory()) : shared_memory();
   const Pointer<std::byte> ring = buffers + (plan.rings + group * (kAhead * Form::kStageBytes) + lane * kLaneBytes);
 
   if (works) rows.copy(ring, plan.parts);
-  const int64_t rows_left = works && first_row < tokens.rows ? tokens.rows - first_row : 0;
-  typename Elements::Entries entries(
-      elements, {first_row, rows_left < Form::kRows ? static_cast<int>(rows_left) : Form::kRows, cols,
-                 share * plan.parts + part, plan.shares * plan.parts});
+  typename Elements::Entries entries(elements, {first_row, works ? rows_from(first_row, tokens.rows, Form::kRows) : 0,
+                                                cols, share * plan.parts + part, plan.shares * plan.parts});
   const typename Form::Runs runs(slice_cols);
   wait_for_previous();
   Form::copy_tokens(runs, tokens, first_col, end_col, slice_cols, plan.token_bytes, buffers);
@@ -220,14 +239,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
   wait_copies<0>();
   sync_block();
 
-  const BlockSums all(plan, Form::kRows, tokens.batch);
-  if (works) {
-    all.put(sums, part, tile * Form::kRows + g, 2 * t, tokens.batch);
-    LaneGroup::sync();
-    entries.add(all.of_group(part, tile * Form::kRows), tokens);
-  }
-  sync_block();
-  all.template store<Form>(plan, row_block, share, tokens);
+  finish_products<Form>(plan, {part, tile * Form::kRows, works}, sums, entries, row_block, share, tokens);
 }
 
 // A kernel's form: the lane groups of a block, each one's tiles of 16 rows, the steps under way, the blocks that fit on
