@@ -23,8 +23,8 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 //                where a run goes in a strip's 4 kCols columns
 //   unit_pair()  the place of the numbers of two columns in a block of 64 columns (warpgroup_units.h), where they meet
 //                these operands
-//   Entries      loads single elements as a product begins and adds them to a lane group's sums at its end
-//                (token_entries.h)
+//   Entries      what is done to a lane group's sums at the end: single elements are added, which were loaded as the
+//                product began (token_entries.h), or all sums are scaled
 template <typename Elements, int kRowTiles>
 struct StoredRows;
 // For elements whose rows are one chunk each.
