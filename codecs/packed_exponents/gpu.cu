@@ -71,12 +71,10 @@ backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Laye
                                                           place.device(), with_records({}, view));
 }
 
-// The fastest or within 11 % of it at nine of ten shapes with 1, 16 and 64 tokens (2026-11-29-h200/shapes; at 1024 x
-// 3072 with 64 tokens 0.68 of the fastest).
 std::string_view choose_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo&, int batch) {
-  constexpr int64_t kLarge = int64_t{8} << 20;  // elements
+  constexpr int64_t kLarge = int64_t{48} << 20;  // elements
   if (batch <= 16) return "groups16_ahead2";
-  return matrix.shape.elements() < kLarge ? "groups8_ahead3" : "warpgroup16_ahead2_shares2";
+  return matrix.shape.elements() < kLarge ? "warpgroup16_ahead1_shares2" : "warpgroup16_ahead2_shares2";
 }
 
 using backends::Activations, backends::Op;

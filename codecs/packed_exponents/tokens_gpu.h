@@ -74,41 +74,64 @@ struct Outlier {
 
 struct ExponentElements;
 
-// The records of a lane group's block of rows, one a lane; the lane groups with the same rows take turns. A record is
-// loaded as the product begins, and what is stored of its element with the tokens, at the end.
-struct RecordEntries {
-  BlockPlace block;
-  int64_t next, end, first;  // this lane's record, the block's end, this lane group's first one
-  int step;                  // lane groups that take turns
-  uint32_t record = 0, as_stored = 0;
-
+// The records of a lane group's block of rows, one a lane; the lane groups with the same rows take turns. Where they
+// lie is asked for first of all, they as the product begins, and what is stored of their elements, and tokens, before
+// the first step is multiplied.
+template <int kTokenTiles>
+class RecordEntries {
+ public:
   ECMV_GPU_DEVICE RecordEntries(const ExponentElements& elements, const gpu::GroupRows& rows);
   ECMV_GPU_DEVICE void load() {
-    if (next < end) record = block.matrix.records[next];
+    left_ = static_cast<int>(end_ - begin_);
+    load_record();
   }
-  ECMV_GPU_DEVICE void look_up() {
-    if (next >= end) return;
-    const Outlier outlier(record);
-    as_stored = block.stored(outlier.row, outlier.col);
+  ECMV_GPU_DEVICE void look_up(const gpu::Bf16Tokens& tokens) {
+    if (rows_.worker >= left_) return;
+    load_stored();
+    early_ = Turns::load(there() ? Outlier(record_).col : -1, 0, tokens);
   }
   ECMV_GPU_DEVICE void add(const gpu::GroupSums& sums, const gpu::Bf16Tokens& tokens) {
-    using LaneGroup = gpu::Lanes<gpu::kTokenLanes>;
-    while (first < end) {
-      gpu::TokenEntry entry;
-      if (next < end) {
-        const Outlier outlier(record);
-        // An infinite x made an infinity of the same sign, or, with w = 0, should have made a NaN.
-        const float w = gpu::float_of(outlier.element(as_stored) << 16);
-        entry = {outlier.row, outlier.col, w - gpu::float_of(as_stored << 16), w};
-      }
-      const int64_t left = (end - first + step - 1) / step;
-      gpu::add_entries<LaneGroup>(entry, left < LaneGroup::size() ? static_cast<int>(left) : LaneGroup::size(), sums,
-                                  tokens);
-      first += int64_t{step} * LaneGroup::size();
-      next += int64_t{step} * LaneGroup::size();
-      load();
-      look_up();
+    if (rows_.worker >= left_) return;
+    Turns::add(early_, entry(), 0, sums, tokens.batch);
+    Turns::add_all(entry(), Turns::kAtOnce, count(), sums, tokens);
+    for (;;) {
+      begin_ += static_cast<uint64_t>(rows_.workers) * LaneGroup::size();
+      left_ -= rows_.workers * LaneGroup::size();
+      if (rows_.worker >= left_) return;
+      load_record();
+      load_stored();
+      Turns::add_all(entry(), 0, count(), sums, tokens);
     }
+  }
+
+ private:
+  using LaneGroup = gpu::Lanes<gpu::kTokenLanes>;
+  using Turns = gpu::EntryTurns<kTokenTiles>;
+
+  const FieldsOnGpu& matrix_;
+  gpu::GroupRows rows_;
+  uint64_t begin_ = 0, end_ = 0;
+  int left_ = 0;  // records from `begin_` on
+  uint32_t record_ = 0, as_stored_ = 0;
+  typename Turns::Tokens early_{};  // of the first entries
+
+  ECMV_GPU_DEVICE int own() const { return rows_.worker + LaneGroup::lane() * rows_.workers; }
+  ECMV_GPU_DEVICE bool there() const { return own() < left_; }
+  // How many lanes have a record.
+  ECMV_GPU_DEVICE int count() const { return gpu::popcount(LaneGroup::ballot(there())); }
+  ECMV_GPU_DEVICE void load_record() {
+    if (there()) record_ = matrix_.records[static_cast<int64_t>(begin_) + own()];
+  }
+  ECMV_GPU_DEVICE void load_stored() {
+    const Outlier outlier(record_);
+    if (there()) as_stored_ = BlockPlace(matrix_, rows_.first / kBlockRows).stored(outlier.row, outlier.col);
+  }
+  ECMV_GPU_DEVICE gpu::TokenEntry entry() const {
+    if (!there()) return {};
+    const Outlier outlier(record_);
+    // An infinite x made an infinity of the same sign, or, with w = 0, should have made a NaN.
+    const float w = gpu::float_of(outlier.element(as_stored_) << 16);
+    return {outlier.row, outlier.col, w - gpu::float_of(as_stored_ << 16), w};
   }
 };
 
@@ -137,8 +160,9 @@ struct BlockRows {
 
 struct ExponentElements {
   static constexpr int kLoads = 3, kStrips = 4, kCols = 8, kWholeCols = 8, kTokenRun = 8;
-  static constexpr bool kScaled = false;
-  using Entries = RecordEntries;
+  static constexpr bool kScaled = false, kDealt = true;
+  template <int kTokenTiles>
+  using Entries = RecordEntries<kTokenTiles>;
   template <int kRowTiles>
   using Rows = BlockRows<kRowTiles>;
 
@@ -161,7 +185,6 @@ struct ExponentElements {
                                        gpu::uint4 (&a)[2]) {
     gpu::Bf16Elements::operands(upper, lower, eighth, a);
   }
-  static ECMV_GPU_DEVICE int unit_pair(int pair) { return gpu::Bf16Elements::unit_pair(pair); }
 
  private:
   // Two neighbouring columns of a strip. The rotation also brings the signs of strip 3 to their elements.
@@ -175,25 +198,34 @@ struct ExponentElements {
 template <int kRowTiles>
 ECMV_GPU_DEVICE BlockRows<kRowTiles>::BlockRows(const ExponentElements& elements, const gpu::RowsPlace& place) {
   const int lane = gpu::Lanes<gpu::kTokenLanes>::lane(), g = lane / 4, t = lane % 4;
+  const gpu::Pointer<const std::byte> own = place.w + t * gpu::kLaneBytes;
   ECMV_GPU_UNROLL
-  for (int i = 0; i < 2 * kRowTiles; ++i) {
-    const int64_t wanted = place.first + g + 8 * i, row = wanted < place.last ? wanted : place.last;
-    const BlockPlace block(elements.matrix, row / kBlockRows);
-    const int in_block = static_cast<int>(row % kBlockRows);
-    step_bytes[i / 2] = 192 * block.rows;
-    back[i] = 64 * in_block;
-    next[i] = place.w + (block.first_row * elements.matrix.row_bytes + int64_t{place.step} * step_bytes[i / 2] +
-                         in_block * 192 + t * gpu::kLaneBytes);
+  for (int r = 0; r < kRowTiles; ++r) {
+    const int64_t wanted = place.first + r * kBlockRows,
+                  first_row = wanted <= place.last ? wanted : place.last / kBlockRows * kBlockRows,
+                  left = place.last - first_row;
+    const int last_row = left < kBlockRows ? static_cast<int>(left) : kBlockRows - 1;
+    step_bytes[r] = 192 * (last_row + 1);
+    const gpu::Pointer<const std::byte> block =
+        own + (first_row * elements.matrix.row_bytes + place.step * step_bytes[r]);
+    ECMV_GPU_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int row = g + 8 * half < last_row ? g + 8 * half : last_row;
+      back[2 * r + half] = 64 * row;
+      next[2 * r + half] = block + row * 192;
+    }
   }
   cols_left = place.cols_left;
   first_col = t * 8;
 }
 
-ECMV_GPU_DEVICE RecordEntries::RecordEntries(const ExponentElements& elements, const gpu::GroupRows& rows)
-    : block(elements.matrix, rows.count > 0 ? rows.first / kBlockRows : 0), step(rows.workers) {
-  end = rows.count > 0 ? block.end_of_records() : 0;
-  first = rows.count > 0 ? block.first_record() + rows.worker : 0;
-  next = first + int64_t{gpu::Lanes<gpu::kTokenLanes>::lane()} * step;
+template <int kTokenTiles>
+ECMV_GPU_DEVICE RecordEntries<kTokenTiles>::RecordEntries(const ExponentElements& elements, const gpu::GroupRows& rows)
+    : matrix_(elements.matrix), rows_(rows) {
+  if (rows.count == 0) return;
+  const gpu::Pointer<const uint64_t> block = matrix_.blocks + rows.first / kBlockRows;
+  begin_ = block[0];
+  end_ = block[1];
 }
 
 }  // namespace ecmv::codecs::packed_exponents::ECMV_GPU_NAMESPACE

@@ -9,14 +9,14 @@ namespace ecmv::codecs::packed_outliers::ECMV_GPU_NAMESPACE {
 
 // The records of a lane group's blocks of rows: their deltas, each multiplied by the scale of its element. The lane
 // groups with the same rows take turns.
-template <typename Elements>
+template <typename Elements, int kTokenTiles>
 struct RecordEntries {
   const Elements& elements;
   gpu::GroupRows rows;
 
   ECMV_GPU_DEVICE RecordEntries(const Elements& of, const gpu::GroupRows& place) : elements(of), rows(place) {}
   ECMV_GPU_DEVICE void load() {}
-  ECMV_GPU_DEVICE void look_up() {}
+  ECMV_GPU_DEVICE void look_up(const gpu::Bf16Tokens&) {}
   ECMV_GPU_DEVICE void add(const gpu::GroupSums& sums, const gpu::Bf16Tokens& tokens) const {
     constexpr int kBlockRows = static_cast<int>(kRowsPerBlock);
     for (int i = 0; i < rows.count; i += kBlockRows) {
@@ -30,7 +30,7 @@ struct RecordEntries {
               const float number = static_cast<float>(delta) * elements.scale(rows.first + i + row, col);
               entry = {i + row, col, number, number};
             }
-            gpu::add_entries<LaneGroup>(entry, lanes, sums, tokens);
+            gpu::EntryTurns<kTokenTiles>::add_all(entry, 0, lanes, sums, tokens);
           });
     }
   }
@@ -40,8 +40,9 @@ template <int kBits>
 struct FieldElements {
   static constexpr int kLoads = kBits, kStrips = static_cast<int>(packed_outliers::kStrips), kCols = 16,
                        kWholeCols = 4 * kCols * kStrips, kTokenRun = 8;
-  static constexpr bool kScaled = false;
-  using Entries = RecordEntries<FieldElements>;
+  static constexpr bool kScaled = false, kDealt = false;
+  template <int kTokenTiles>
+  using Entries = RecordEntries<FieldElements, kTokenTiles>;
   template <int kRowTiles>
   using Rows = gpu::StoredRows<FieldElements, kRowTiles>;
 
@@ -75,7 +76,8 @@ struct FieldElements {
 template <int kBits>
 struct ScaledFields : gpu::ScaledElements<FieldElements<kBits>> {
   using gpu::ScaledElements<FieldElements<kBits>>::ScaledElements;
-  using Entries = RecordEntries<ScaledFields>;
+  template <int kTokenTiles>
+  using Entries = RecordEntries<ScaledFields, kTokenTiles>;
   ECMV_GPU_DEVICE float scale(int64_t row, int col) const { return this->scales.of(row, col); }
 };
 

@@ -10,8 +10,10 @@
 
 #include "backends/gpu/async_copy.h"
 #include "backends/gpu/cluster.h"
+#include "backends/gpu/divisor.h"
 #include "backends/gpu/exchange.h"
 #include "backends/gpu/lanes.h"
+#include "backends/gpu/products/dealt_lines.h"
 #include "backends/gpu/products/warpgroup_units.h"
 
 using namespace ecmv;
@@ -209,6 +211,18 @@ int any_wave_size() { return GENERATE(32, 64); }
 ECMV_GPU_KERNEL void has_blocks(int from, int further) {
   const gpu::SharedBlocks blocks(gpu::first_block(gpu::shared_memory() + from) + further);
   (void)*gpu::cast<const uint8_t>(blocks.first());
+}
+
+// Copies eight lines of 16 numbers, four a lane, and counts numbers that lanes are not dealt as told.
+ECMV_GPU_KERNEL void deals_lines(gpu::Pointer<int32_t> wrong) {
+  const int lane = gpu::Lanes<32>::lane(), line = lane / 4, t = lane % 4;
+  const auto number = [&](int i) { return static_cast<uint32_t>(16 * line + i); };
+  *gpu::cast<gpu::uint4>(gpu::shared_memory() + gpu::dealt_place(line, t)) = {number(4 * t), number(4 * t + 1),
+                                                                              number(4 * t + 2), number(4 * t + 3)};
+  gpu::Lanes<32>::sync();
+  const gpu::uint4 words = gpu::load_dealt(gpu::shared_memory());
+  wrong[lane] =
+      (words.x != number(t)) + (words.y != number(4 + t)) + (words.z != number(8 + t)) + (words.w != number(12 + t));
 }
 
 }  // namespace
@@ -434,4 +448,21 @@ TEST_CASE("portable forms of device instructions are right") {
   CHECK(gpu::funnel_shift_right(0x89ABCDEFu, 0x01234567u, 8) == 0x6789ABCDu);
   CHECK(gpu::funnel_shift_right(0x89ABCDEFu, 0x01234567u, 32) == 0x89ABCDEFu);
   CHECK(gpu::leading_zeros(0) == 32);
+}
+
+TEST_CASE("lanes are dealt every fourth word of a line") {
+  Numbers wrong(32);
+  run(32, deals_lines, {.grid = 1, .block = 32, .shared_bytes = 8 * gpu::kDealtLineBytes}, wrong.data());
+  CHECK(std::all_of(wrong.values.begin(), wrong.values.begin() + 32, [](int32_t count) { return count == 0; }));
+}
+
+TEST_CASE("a divisor divides as integers do, up to its bound") {
+  int64_t mistakes = 0;
+  for (int64_t number = 1; number <= 20'000; number += number < 600 ? 1 : 97) {
+    const gpu::Divisor divisor(static_cast<int>(number));
+    const int64_t most = ((int64_t{1} << 31) - 1) / number;
+    for (int64_t n : {int64_t{0}, number - 1, number, 2 * number - 1, most / number * number - 1, most - 1, most})
+      if (n >= 0 && n <= most) mistakes += divisor.quotient(static_cast<int>(n)) != n / number;
+  }
+  CHECK(mistakes == 0);
 }

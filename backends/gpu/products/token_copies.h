@@ -9,21 +9,22 @@
 #include <algorithm>
 
 #include "backends/gpu/async_copy.h"
+#include "backends/gpu/divisor.h"
 #include "backends/gpu/products/warpgroup_units.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
 inline constexpr int kTokenLanes = 32;
 
-// A thread's share of copying a slice: runs of kEach columns, every few tokens. The constructor divides, so it is made
-// once for all slices if their length is not a constant and there are many.
+// A thread's share of copying a slice: runs of kEach columns, every few tokens.
 template <int kEach>
 class TokenRuns {
  public:
-  explicit ECMV_GPU_DEVICE TokenRuns(int slice_cols) : runs_(slice_cols / kEach) {
+  // `runs`: of a slice, at least 1.
+  explicit ECMV_GPU_DEVICE TokenRuns(const Divisor& runs) : runs_(runs.number()) {
     const int threads = static_cast<int>(block_size()), thread = static_cast<int>(thread_index());
-    tokens_at_once_ = runs_ < threads ? threads / runs_ : 1;
-    token_ = thread / runs_;
+    tokens_at_once_ = runs_ < threads ? runs.quotient(threads) : 1;
+    token_ = runs.quotient(thread);
     run_ = thread - token_ * runs_;
     if (tokens_at_once_ == 1) token_ = 0, run_ = thread;
     if (token_ >= tokens_at_once_) run_ = runs_;  // this thread copies nothing

@@ -32,55 +32,75 @@ struct TokenEntry {
   float number = 0, whole = 0;
 };
 
+template <int kTokenTiles>
 struct NoEntries {
   template <typename Elements>
   ECMV_GPU_DEVICE NoEntries(const Elements&, const GroupRows&) {}
-  ECMV_GPU_DEVICE void load() {}     // once all copies of the first steps are under way
-  ECMV_GPU_DEVICE void look_up() {}  // after the last step
+  ECMV_GPU_DEVICE void load() {}                      // once all copies of the first steps are under way
+  ECMV_GPU_DEVICE void look_up(const Bf16Tokens&) {}  // before the first step is multiplied
   ECMV_GPU_DEVICE void add(const GroupSums&, const Bf16Tokens&) const {}
 };
 
-// Adds the products of the entries of lanes 0 to count - 1 with all tokens. Lanes share out the tokens of an entry. (A
-// lane that took its own entry through all tokens waited for one x after the other: 4096 x 1024 with 1.6 entries in 16
-// rows took 5.5 us with one token, 12 with 16 and 35 with 64 on an H200.)
-template <typename LaneGroup>
-ECMV_GPU_DEVICE void add_entries(const TokenEntry& own, int count, const GroupSums& to, const Bf16Tokens& tokens) {
-  constexpr int kAtOnce = 4, kTokensOfLane = kMaxBatch / 32;  // whose x are under way together
-  int width = 1;                                              // lanes of an entry
-  while (width < tokens.batch && width < LaneGroup::size()) width *= 2;
-  const int entries = LaneGroup::size() / width, slot = LaneGroup::lane() / width,
-            first_token = LaneGroup::lane() % width;
-  for (int first = 0; first < count; first += kAtOnce * entries) {
-    int rows[kAtOnce];
-    uint32_t x[kAtOnce][kTokensOfLane];
+// How 32 lanes share out up to 8 kTokenTiles tokens of entries: some lanes an entry, each with one or two tokens, and
+// the x of some entries under way together. (A lane that took its own entry through all tokens waited for one x after
+// the other: 4096 x 1024 with 1.6 entries in 16 rows took 5.5 us with one token, 12 with 16 and 35 with 64 on an H200.)
+template <int kTokenTiles>
+class EntryTurns {
+ public:
+  static constexpr int kLanes = 32, kWidth = kTokenTiles < 4 ? 8 * kTokenTiles : kLanes,
+                       kTokensOfLane = kTokenTiles > 4 ? 2 : 1, kEntries = kLanes / kWidth,
+                       kRounds = kTokenTiles < 4 ? 2 : 4, kAtOnce = kRounds * kEntries;
+  static_assert(kLanes % kAtOnce == 0);
+  // The x of kAtOnce entries: of two tokens for each, one in the upper half.
+  struct Tokens {
+    uint32_t x[kRounds];
+  };
+
+  // Loads x for the entries of lanes `first` to first + kAtOnce - 1. `own_col` is this lane's; -1: it has none.
+  static ECMV_GPU_DEVICE Tokens load(int own_col, int first, const Bf16Tokens& tokens) {
+    Tokens to;
     ECMV_GPU_UNROLL
-    for (int k = 0; k < kAtOnce; ++k) {
-      const int from = first + k * entries + slot, col = LaneGroup::shuffle(own.col, from);
-      rows[k] = LaneGroup::shuffle(own.row, from);
-      if (from >= count) rows[k] = -1;
+    for (int k = 0; k < kRounds; ++k) {
+      const int col = LaneGroup::shuffle(own_col, from(first, k));
+      to.x[k] = 0;
       ECMV_GPU_UNROLL
-      for (int i = 0; i < kTokensOfLane; ++i) {
-        const int token = first_token + i * width;
-        x[k][i] = rows[k] < 0 || token >= tokens.batch ? 0u : uint32_t{tokens.x[token * tokens.x_stride + col]} << 16;
-      }
+      for (int i = 0; i < kTokensOfLane; ++i)
+        if (col >= 0 && token(i) < tokens.batch)
+          to.x[k] |= uint32_t{tokens.x[token(i) * tokens.x_stride + col]} << (16 * i);
     }
+    return to;
+  }
+  // Adds their products with the tokens.
+  static ECMV_GPU_DEVICE void add(const Tokens& of, const TokenEntry& own, int first, const GroupSums& to, int batch) {
     ECMV_GPU_UNROLL
-    for (int k = 0; k < kAtOnce; ++k) {
-      const int from = first + k * entries + slot;
-      const float number = LaneGroup::shuffle(own.number, from), whole = LaneGroup::shuffle(own.whole, from);
+    for (int k = 0; k < kRounds; ++k) {
+      const int row = LaneGroup::shuffle(own.row, from(first, k));
+      const float number = LaneGroup::shuffle(own.number, from(first, k)),
+                  whole = LaneGroup::shuffle(own.whole, from(first, k));
       ECMV_GPU_UNROLL
       for (int i = 0; i < kTokensOfLane; ++i) {
-        const int token = first_token + i * width;
-        if (rows[k] < 0 || token >= tokens.batch) continue;
-        const float product = ((x[k][i] & 0x7FFFFFFFu) == 0x7F800000u ? whole : number) * float_of(x[k][i]);
-        const Pointer<float> sum = to.sums + (token * to.token_sums + rows[k]);
-        if (entries == 1)
+        if (row < 0 || token(i) >= batch) continue;
+        const uint32_t x = i == 0 ? of.x[k] << 16 : of.x[k] & 0xFFFF0000u;
+        const float product = ((x & 0x7FFFFFFFu) == 0x7F800000u ? whole : number) * float_of(x);
+        const Pointer<float> sum = to.sums + (token(i) * to.token_sums + row);
+        if constexpr (kEntries == 1)
           *sum = *sum + product;
         else
           atomic_add(sum, product);
       }
     }
   }
-}
+  // Both, for the entries of lanes `first` to count - 1.
+  static ECMV_GPU_DEVICE void add_all(const TokenEntry& own, int first, int count, const GroupSums& to,
+                                      const Bf16Tokens& tokens) {
+    for (; first < count; first += kAtOnce)
+      add(load(own.row < 0 ? -1 : own.col, first, tokens), own, first, to, tokens.batch);
+  }
+
+ private:
+  using LaneGroup = Lanes<kLanes>;
+  static ECMV_GPU_DEVICE int from(int first, int k) { return first + k * kEntries + LaneGroup::lane() / kWidth; }
+  static ECMV_GPU_DEVICE int token(int i) { return LaneGroup::lane() % kWidth + i * kWidth; }
+};
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

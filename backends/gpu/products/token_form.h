@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "backends/gpu/products/column_scales.h"
+#include "backends/gpu/products/dealt_lines.h"
 #include "backends/gpu/products/token_copies.h"
 #include "backends/gpu/products/token_entries.h"
 
@@ -21,8 +22,10 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 //   operands()   8 of their columns (number `eighth`) as two operands of multiply_tokens
 //   kTokenRun    8: a lane's columns lie side by side; else they are dealt in runs of this many, and token_col() is
 //                where a run goes in a strip's 4 kCols columns
-//   unit_pair()  the place of the numbers of two columns in a block of 64 columns (warpgroup_units.h), where they meet
-//                these operands
+//   kDealt       whether lanes of warpgroups get the words of a row's 64 bytes as dealt_lines.h deals them. operands()
+//                are then the columns of the matrix unit in order, and tokens keep theirs. Else
+//   unit_pair()  is the place of the numbers of two columns in a block of 64 columns (warpgroup_units.h), where they
+//                meet these operands
 //   Entries      what is done to a lane group's sums at the end: single elements are added, which were loaded as the
 //                product began (token_entries.h), or all sums are scaled
 template <typename Elements, int kRowTiles>
@@ -30,8 +33,9 @@ struct StoredRows;
 // For elements whose rows are one chunk each.
 struct ChunkOfRow {
   static constexpr int kLoads = 1, kStrips = 1, kTokenRun = 8;
-  static constexpr bool kScaled = false;
-  using Entries = NoEntries;
+  static constexpr bool kScaled = false, kDealt = false;
+  template <int kTokenTiles>
+  using Entries = NoEntries<kTokenTiles>;
   static ECMV_GPU_DEVICE void chunks(const uint4 (&above)[1], const uint4 (&below)[1], int, uint4& upper,
                                      uint4& lower) {
     upper = above[0];
@@ -71,15 +75,12 @@ struct F8Elements : ChunkOfRow {
 };
 struct Bf16Elements : ChunkOfRow {
   static constexpr int kCols = 8, kWholeCols = 8;
+  static constexpr bool kDealt = true;
   template <int kRowTiles>
   using Rows = StoredRows<Bf16Elements, kRowTiles>;
   static ECMV_GPU_DEVICE void operands(const uint4& upper, const uint4& lower, int, uint4 (&a)[2]) {
     a[0] = {upper.x, lower.x, upper.y, lower.y};
     a[1] = {upper.z, lower.z, upper.w, lower.w};
-  }
-  // Pair 4 t + 2 j + h of 32 columns.
-  static ECMV_GPU_DEVICE int unit_pair(int pair) {
-    return (pair >> 4) << 4 | (pair >> 1 & 1) << 3 | (pair & 1) << 2 | (pair >> 2 & 3);
   }
 };
 // Elements with scales of groups of columns, in strips of 64.
@@ -153,15 +154,25 @@ struct TokenForm {
   using LaneGroup = Lanes<kTokenLanes>;
   static constexpr int kThreads = kGroups * kTokenLanes, kRows = kTileRows * kRowTiles, kLoads = Elements::kLoads,
                        kCopies = 2 * kRowTiles * kLoads, kStageBytes = kCopies * kPlaceBytes;
+  static constexpr bool kDealt = kByWarpgroup && Elements::kDealt;
 
   using Rows = typename Elements::template Rows<kRowTiles>;
 
   using Runs = TokenRuns<Elements::kTokenRun>;
+  using Entries = typename Elements::template Entries<kTokenTiles>;
+
+  // Where this lane copies its 16 bytes to, in each place of a stage.
+  static ECMV_GPU_DEVICE int own_place() {
+    const int lane = LaneGroup::lane();
+    return kDealt ? dealt_place(lane / 4, lane % 4) : lane * kLaneBytes;
+  }
 
   // Starts the copies of a slice of the tokens, with zeros from end_col on.
   static ECMV_GPU_DEVICE void copy_tokens(const Runs& runs, const Bf16Tokens& tokens, int first_col, int end_col,
                                           int slice_cols, int token_bytes, Pointer<std::byte> to) {
-    if constexpr (kByWarpgroup) {
+    if constexpr (kDealt) {
+      copy_blocks_of_tokens<8 * kTokenTiles>(tokens, first_col, end_col, slice_cols, to);
+    } else if constexpr (kByWarpgroup) {
       copy_token_blocks(tokens, first_col, end_col, slice_cols, 8 * kTokenTiles, to);
     } else {
       runs.copy(tokens, first_col, end_col, token_bytes, to, [](int col) {
@@ -177,15 +188,24 @@ struct TokenForm {
     if constexpr (kByWarpgroup) order_before_units();
   }
 
-  // Multiplies a step. `col` is the part's first column in the slice; offsets[k] lead from the slice's first byte to
-  // this lane's columns of its token of tile k; `scales` are the step's. Calls read() when the stage may be refilled.
+  // Multiplies the step of a stage of this lane group. `col` is the part's first column in the slice; offsets[k] lead
+  // from the slice's first byte to this lane's columns of its token of tile k; `scales` are the step's. Calls read()
+  // when the stage may be refilled.
   template <typename Scales, typename Read>
   static ECMV_GPU_DEVICE void multiply(const Elements& elements, Pointer<const std::byte> stage,
                                        Pointer<const std::byte> slice, int col, const int (&offsets)[kTokenTiles],
                                        const Scales& scales, float (&sums)[kRowTiles][kTokenTiles][4], Read read) {
     uint4 rows[2 * kRowTiles][kLoads];
+    if constexpr (kDealt) LaneGroup::sync();
     ECMV_GPU_UNROLL
-    for (int i = 0; i < kCopies; ++i) rows[i / kLoads][i % kLoads] = *cast<const uint4>(stage + i * kPlaceBytes);
+    for (int i = 0; i < kCopies; ++i) {
+      uint4& words = rows[i / kLoads][i % kLoads];
+      if constexpr (kDealt)
+        words = load_dealt(stage + i * kPlaceBytes);
+      else
+        words = *cast<const uint4>(stage + (i * kPlaceBytes + LaneGroup::lane() * kLaneBytes));
+    }
+    if constexpr (kDealt) LaneGroup::sync();
     read();
     if constexpr (kByWarpgroup)
       multiply_by_warpgroup(elements, rows, slice, col, sums);

@@ -7,125 +7,11 @@
 
 #include <algorithm>
 
-#include "backends/gpu/cluster.h"
-#include "backends/gpu/products/token_entries.h"
-#include "backends/gpu/products/token_form.h"
 #include "backends/gpu/products/token_parts.h"
 #include "backends/gpu/products/token_shares.h"
+#include "backends/gpu/products/token_sums.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
-
-// Numbers between one token's sums and the next token's, so that lanes write different banks at once.
-inline constexpr int kSumsPadding = 4;
-
-// How a product is divided among blocks and lane groups.
-struct TokenPlan {
-  int tiles, parts;        // in a block: row tiles, and lane groups that share one
-  int shares, share_cols;  // blocks that share its rows, and their columns (token_shares.h)
-  bool in_cluster;         // the shares are a cluster, whose blocks read each other's sums
-  int slice_steps;         // steps of a part in a slice
-  // In shared memory: from one token of a slice to the next, from one slice to the other, and where the rings begin.
-  int token_bytes, slice_bytes, rings;
-};
-
-// The sums of one token and four rows.
-struct FourSums {
-  float sums[4] = {};
-
-  ECMV_GPU_DEVICE void add(const uint4& more) {
-    ECMV_GPU_UNROLL
-    for (int k = 0; k < 4; ++k) sums[k] += float_of(word_of(more, k));
-  }
-  ECMV_GPU_DEVICE uint4 words() const {
-    return {bits_of(sums[0]), bits_of(sums[1]), bits_of(sums[2]), bits_of(sums[3])};
-  }
-  // In rows `row` to row + 3 of the results, those that exist.
-  ECMV_GPU_DEVICE void store(const Bf16Tokens& tokens, int64_t token, int64_t row) const {
-    const int64_t to = token * tokens.rows + row;
-    if (tokens.in_fours) {
-      if (row >= tokens.rows) return;
-      if (tokens.rounds)
-        *cast<uint2>(tokens.y_bf16 + to) = uint2{bf16_of(sums[0]) | uint32_t{bf16_of(sums[1])} << 16,
-                                                 bf16_of(sums[2]) | uint32_t{bf16_of(sums[3])} << 16};
-      else
-        *cast<uint4>(tokens.y + to) = words();
-      return;
-    }
-    ECMV_GPU_UNROLL
-    for (int k = 0; k < 4; ++k) {
-      if (row + k >= tokens.rows) break;
-      if (tokens.rounds)
-        tokens.y_bf16[to + k] = bf16_of(sums[k]);
-      else
-        tokens.y[to + k] = sums[k];
-    }
-  }
-};
-
-// A block's sums in shared memory: [parts, batch, rows of the block].
-struct BlockSums {
-  int rows, token_sums, part_sums;
-  Pointer<float> sums;
-
-  ECMV_GPU_DEVICE BlockSums(const TokenPlan& plan, int tile_rows, int batch)
-      : rows(plan.tiles * tile_rows),
-        token_sums(rows + kSumsPadding),
-        part_sums(batch * token_sums),
-        sums(cast<float>(shared_memory())) {}
-
-  // A lane's sums of a part, from its first row and token on. Lanes write different banks at once.
-  template <int kRowTiles, int kTokenTiles>
-  ECMV_GPU_DEVICE void put(const float (&own)[kRowTiles][kTokenTiles][4], int part, int row, int first_token,
-                           int batch) const {
-    ECMV_GPU_UNROLL
-    for (int r = 0; r < kRowTiles; ++r) {
-      ECMV_GPU_UNROLL
-      for (int k = 0; k < kTokenTiles; ++k) {
-        ECMV_GPU_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const int token = 8 * k + first_token + i % 2;
-          if (token < batch)
-            sums[part * part_sums + token * token_sums + row + r * kTileRows + i / 2 * 8] = own[r][k][i];
-        }
-      }
-    }
-  }
-
-  // A lane group's own, from its tile's first row on.
-  ECMV_GPU_DEVICE GroupSums of_group(int part, int row) const { return {sums + (part * part_sums + row), token_sums}; }
-
-  // Adds up the parts and the shares of a cluster, and stores the results: a thread takes four rows, and the threads
-  // take as many tokens at once as they have rows for. (One token after the other, with a thread a row, took half of
-  // the time: raw_bf16, 4096 x 1024, 64 tokens on an H200, 15 us instead of 8.3.)
-  template <typename Form>
-  ECMV_GPU_DEVICE void store(const TokenPlan& plan, int64_t row_block, int share, const Bf16Tokens& tokens) const {
-    const int fours = rows / 4, at_once = Form::kThreads / fours, row = thread_index() % fours * 4,
-              first = thread_index() / fours < at_once ? thread_index() / fours : tokens.batch;
-    const int64_t to_row = row_block * rows + row;
-    const auto place = [&](int token, int part) {
-      return cast<uint4>(sums + (part * part_sums + token * token_sums + row));
-    };
-    const auto of_parts = [&](int token) {
-      FourSums sum;
-      for (int p = 0; p < plan.parts; ++p) sum.add(*place(token, p));
-      return sum;
-    };
-    if (!plan.in_cluster) {
-      for (int token = first; token < tokens.batch; token += at_once)
-        of_parts(token).store(tokens, share * tokens.batch + token, to_row);
-      return;
-    }
-    for (int token = first; token < tokens.batch; token += at_once) *place(token, 0) = of_parts(token).words();
-    sync_cluster();
-    // Each share stores every few tokens.
-    for (int token = first * plan.shares + share; token < tokens.batch; token += at_once * plan.shares) {
-      FourSums sum;
-      for (int s = 0; s < plan.shares; ++s) sum.add(load_of_block(place(token, 0), s));
-      sum.store(tokens, token, to_row);
-    }
-    sync_cluster_after_reads();
-  }
-};
 
 // Where a lane's tokens begin in a slice. Lanes whose token does not exist multiply the last one again; nobody stores
 // the results.
@@ -137,6 +23,28 @@ ECMV_GPU_DEVICE void find_tokens(int (&offsets)[kTokenTiles], int first, int bat
     offsets[k] = (token < batch ? token : batch - 1) * token_bytes + lane_bytes;
     if constexpr (kTokenTiles <= 2) keep(offsets[k]);
   }
+}
+
+// Waits for this lane's copies of a slice's tokens, which were committed with the first stage, or before as many stages
+// as the slice before had steps.
+template <int kAhead>
+ECMV_GPU_DEVICE void wait_for_slice(int slice, int slice_steps) {
+  if (slice == 0)
+    wait_copies<kAhead - 1>();
+  else if (slice_steps >= kAhead)
+    wait_copies<kAhead>();
+  else
+    wait_copies<1>();
+}
+// Waits for the stage of a slice's step `i`. The next slice's tokens, committed before step 0, may still be on their
+// way while stages from before them are multiplied. (H200, packed_exponents, `warpgroup16_ahead1_shares2`, 64 tokens,
+// 4096 x 4096: 15.6 us, 16.6 when every step waited for them.)
+template <int kAhead>
+ECMV_GPU_DEVICE void wait_for_stage(int i) {
+  if (i < kAhead)
+    wait_copies<kAhead>();
+  else
+    wait_copies<kAhead - 1>();
 }
 
 // A lane group's part, its first row in the block, and whether it has any.
@@ -169,31 +77,32 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
   using Form = TokenForm<Elements, kGroups, kRowTiles, kTokenTiles, kAhead, kByWarpgroup>;
   using LaneGroup = typename Form::LaneGroup;
   constexpr int kCols = kStepCols<Elements>;
-  const int lane = LaneGroup::lane(), group = LaneGroup::uniform(LaneGroup::group()), tile = group % plan.tiles,
-            part = group / plan.tiles, g = lane / 4, t = lane % 4,
-            share = static_cast<int>(block_index() % plan.shares), first_col = share * plan.share_cols;
-  const int64_t row_block = block_index() / plan.shares, first_row = (row_block * plan.tiles + tile) * Form::kRows;
+  const int lane = LaneGroup::lane(), group = LaneGroup::uniform(LaneGroup::group()), part = plan.tiles.quotient(group),
+            tile = group - part * plan.tiles.number(), g = lane / 4, t = lane % 4, shares = plan.shares.number(),
+            block = static_cast<int>(block_index()), row_block = plan.shares.quotient(block),
+            share = block - row_block * shares, first_col = share * plan.share_cols;
+  const int64_t first_row = int64_t{row_block} * (plan.tiles.number() * Form::kRows) + tile * Form::kRows;
   const bool works = part < plan.parts;
   let_next_begin();
 
+  typename Form::Entries entries(elements, {first_row, works ? rows_from(first_row, tokens.rows, Form::kRows) : 0, cols,
+                                            share * plan.parts + part, shares * plan.parts});
   const int cols_left = cols - first_col, own_cols = cols_left < plan.share_cols ? cols_left : plan.share_cols;
   typename Form::Rows rows(
       elements, {w, row_bytes, first_row, tokens.rows - 1, first_col / kCols + part, own_cols - part * kCols});
-  const int slice_cols = plan.slice_steps * plan.parts * kCols, slices = (own_cols + slice_cols - 1) / slice_cols,
-            end_col = first_col + own_cols;
+  const int slice_cols = plan.slice_steps * plan.parts * kCols, end_col = first_col + own_cols;
   const Pointer<std::byte> buffers = kByWarpgroup ? first_block(shared_memory()) : shared_memory();
-  const Pointer<std::byte> ring = buffers + (plan.rings + group * (kAhead * Form::kStageBytes) + lane * kLaneBytes);
+  const Pointer<std::byte> ring = buffers + (plan.rings + group * (kAhead * Form::kStageBytes)),
+                           own_ring = ring + Form::own_place();
 
-  if (works) rows.copy(ring, plan.parts);
-  typename Elements::Entries entries(elements, {first_row, works ? rows_from(first_row, tokens.rows, Form::kRows) : 0,
-                                                cols, share * plan.parts + part, plan.shares * plan.parts});
-  const typename Form::Runs runs(slice_cols);
+  if (works) rows.copy(own_ring, plan.parts);
+  const typename Form::Runs runs(plan.runs);
   wait_for_previous();
   Form::copy_tokens(runs, tokens, first_col, end_col, slice_cols, plan.token_bytes, buffers);
   commit_copies();
   ECMV_GPU_UNROLL
   for (int i = 1; i < kAhead; ++i) {
-    if (works) rows.copy(ring + i * Form::kStageBytes, plan.parts);
+    if (works) rows.copy(own_ring + i * Form::kStageBytes, plan.parts);
     commit_copies();
   }
   entries.load();
@@ -202,30 +111,26 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
   auto scales = step_scales<Elements, kRowTiles>(elements, first_row + g, tokens.rows - 1, cols);
   scales.load(first_col + part * kCols);
   float sums[kRowTiles][kTokenTiles][4] = {};
-  int stage = 0, slice_begin = first_col;
-  for (int slice = 0; slice < slices; ++slice) {
-    // This slice's tokens were committed before as many groups as the previous slice had steps.
-    if (slice == 0 || plan.slice_steps >= kAhead - 1)
-      wait_copies<kAhead - 1>();
-    else
-      wait_copies<1>();
+  int stage = 0;
+  for (int slice = 0, slice_begin = first_col; slice_begin < end_col; ++slice, slice_begin += slice_cols) {
+    wait_for_slice<kAhead>(slice, plan.slice_steps);
     Form::tokens_are_there();
     sync_block();
-    if (slice + 1 < slices) {
-      Form::copy_tokens(runs, tokens, first_col + (slice + 1) * slice_cols, end_col, slice_cols, plan.token_bytes,
+    if (slice == 0) entries.look_up(tokens);
+    if (slice_begin + slice_cols < end_col)
+      Form::copy_tokens(runs, tokens, slice_begin + slice_cols, end_col, slice_cols, plan.token_bytes,
                         buffers + (slice + 1) % 2 * plan.slice_bytes);
-      commit_copies();
-    }
+    commit_copies();  // maybe nothing
     const Pointer<const std::byte> of_slice = buffers + slice % 2 * plan.slice_bytes;
     int col = part * kCols;
     ECMV_GPU_NO_UNROLL
-    for (int i = 0; i < plan.slice_steps; ++i) {
-      wait_copies<kAhead - 1>();
+    for (int i = 0; i < plan.slice_steps && slice_begin + col < end_col; ++i) {
+      wait_for_stage<kAhead>(i);
       const auto step = scales;
       scales.load(slice_begin + col + plan.parts * kCols);
       if (works)
         Form::multiply(elements, ring + stage, of_slice, col, offsets, step, sums, [&] {
-          rows.copy(ring + stage, plan.parts);
+          rows.copy(own_ring + stage, plan.parts);
           commit_copies();
         });
       else
@@ -233,9 +138,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
       col += plan.parts * kCols;
       stage = stage == (kAhead - 1) * Form::kStageBytes ? 0 : stage + Form::kStageBytes;
     }
-    slice_begin += slice_cols;
   }
-  entries.look_up();
   wait_copies<0>();
   sync_block();
 
@@ -251,7 +154,9 @@ struct TokenPolicy : Policy {
 };
 
 // Tiles of eight tokens in a kernel for this batch.
-inline int token_tiles(int batch, bool warpgroup) { return batch <= 8 && !warpgroup ? 1 : batch <= 16 ? 2 : 8; }
+inline int token_tiles(int batch, bool warpgroup) {
+  return batch <= 8 && !warpgroup ? 1 : batch <= 16 ? 2 : batch <= 32 ? 4 : 8;
+}
 
 struct SizedPlan {
   TokenPlan plan;
@@ -272,44 +177,53 @@ TokenPlan divide_tokens(const TokenPolicy& policy, datasets::Shape shape, const 
   const int64_t row_tiles = (shape.rows + policy.rows() - 1) / policy.rows(),
                 blocks = std::max<int64_t>(1, int64_t{device.compute_units} * policy.resident),
                 steps = (shape.cols + kStepCols<Elements> - 1) / kStepCols<Elements>;
-  TokenPlan plan{};
-  plan.tiles =
+  int tiles =
       static_cast<int>(std::clamp<int64_t>((row_tiles * policy.shares + blocks - 1) / blocks, 1, policy.groups));
-  if (policy.warpgroup) plan.tiles = (plan.tiles + kWarpgroup - 1) / kWarpgroup * kWarpgroup;
-  plan.parts = policy.groups / plan.tiles;
-  const int64_t row_blocks = (row_tiles + plan.tiles - 1) / plan.tiles,
+  if (policy.warpgroup) tiles = (tiles + kWarpgroup - 1) / kWarpgroup * kWarpgroup;
+  TokenPlan plan{};
+  plan.tiles = Divisor(tiles);
+  plan.fours = Divisor(tiles * policy.rows() / 4);
+  plan.parts = policy.groups / tiles;
+  const int64_t row_blocks = (row_tiles + tiles - 1) / tiles,
                 most = std::clamp<int64_t>(blocks / row_blocks, 1, policy.shares),
                 unit = int64_t{plan.parts} * least_steps<Elements>(policy, plan.parts),
                 share_steps = (steps + unit * most - 1) / (unit * most) * unit;
-  plan.shares = static_cast<int>((steps + share_steps - 1) / share_steps);
+  plan.shares = Divisor(static_cast<int>((steps + share_steps - 1) / share_steps));
   plan.share_cols = static_cast<int>(share_steps * kStepCols<Elements>);
-  plan.in_cluster = plan.shares == 2 && have_clusters(device);
+  plan.in_cluster = plan.shares.number() == 2 && have_clusters(device);
   return plan;
 }
 
 // Slices are as long as fit, since all lane groups wait for each other where one ends, but at most a quarter of the
 // columns, since nothing is multiplied before the first one is there. (H200, 16384 columns: 88 us a layer for one token
-// in one slice, 73 for four tokens in two.)
+// in one slice, 73 for four tokens in two.) Where a quarter is less than kLeastSlice bytes of a block's rows there are
+// fewer slices. (H200, us with four slices and with as many as that: raw_bf16, 4096 x 1024, 1 and 64 tokens 4.5 and
+// 3.7, 7.7 and 6.4; packed_exponents, 4096 x 4096, 1 token 9.9 with half of kLeastSlice, 8.9 with it.)
+//
+// A block of a policy for one block a multiprocessor takes more than half of the shared memory, even if it needs less.
+// Otherwise blocks of the next launch, which begins early, would move in beside the present one's, two on some
+// multiprocessors and none on others. (raw_bf16 `groups16_ahead4`, one token, 6144 x 4096: 17.6 us instead of 15.1.)
 template <typename Elements>
 SizedPlan token_plan(const TokenPolicy& policy, datasets::Shape shape, int batch, const DeviceInfo& device) {
-  constexpr int64_t kSystemBytes = 1024;  // that every block needs besides its own
-  const int64_t most = (device.shared_bytes + kSystemBytes) / policy.resident - kSystemBytes;
-  const int64_t rings =
-      int64_t{policy.groups} * policy.ahead * 2 * policy.row_tiles * Elements::kLoads * kTokenLanes * kLaneBytes;
+  constexpr int64_t kSystemBytes = 1024, kLeastSlice = 128 << 10;  // the first: what every block needs besides its own
+  const int64_t most = (device.shared_bytes + kSystemBytes) / policy.resident - kSystemBytes,
+                stages = int64_t{policy.groups} * 2 * policy.row_tiles * Elements::kLoads * kTokenLanes * kLaneBytes;
   TokenPlan plan = divide_tokens<Elements>(policy, shape, device);
-  const int64_t sums = int64_t{plan.parts} * batch * (plan.tiles * policy.rows() + kSumsPadding) * 4;
-  const int64_t steps = plan.share_cols / kStepCols<Elements>;
+  const int64_t sums = int64_t{plan.parts} * batch * (plan.tiles.number() * policy.rows() + kSumsPadding) * 4,
+                steps = (plan.share_cols / kStepCols<Elements> + plan.parts - 1) / plan.parts,  // of a part
+      most_slices = steps * stages / kLeastSlice;
   const int step_cols = plan.parts * kStepCols<Elements>, least = least_steps<Elements>(policy, plan.parts);
-  for (int slices = 4;; ++slices) {
-    plan.slice_steps = static_cast<int>((steps + int64_t{plan.parts} * slices - 1) / (int64_t{plan.parts} * slices));
+  for (int64_t slices = std::clamp<int64_t>(most_slices, 1, 4);; ++slices) {
+    plan.slice_steps = static_cast<int>((steps + slices - 1) / slices);
     plan.slice_steps = (plan.slice_steps + least - 1) / least * least;
     const int slice_cols = plan.slice_steps * step_cols;
+    plan.runs = Divisor(slice_cols / Elements::kTokenRun);
     plan.token_bytes = slice_cols * 2 + kTokenPadding<Elements>;
     plan.slice_bytes = policy.warpgroup ? slice_cols / kBlockCols * 8 * token_tiles(batch, true) * kBlockTokenBytes
                                         : batch * plan.token_bytes;
-    plan.rings = 2 * plan.slice_bytes;
-    const int64_t bytes = std::max(plan.rings + rings, sums) + (policy.warpgroup ? kBlockAlignment : 0);
-    if (bytes <= most) return {plan, bytes};
+    plan.rings = (plan.slice_steps < steps ? 2 : 1) * plan.slice_bytes;
+    const int64_t bytes = std::max(plan.rings + policy.ahead * stages, sums) + (policy.warpgroup ? kBlockAlignment : 0);
+    if (bytes <= most) return {plan, policy.resident == 1 ? std::max(bytes, most / 2 + 1) : bytes};
     if (plan.slice_steps <= least) return {};
   }
 }
@@ -333,7 +247,7 @@ struct TokenProduct {
   void operator()(void* stream, const MatmulArgs& args) const {
     parts.each([&](int first, int batch, const SizedPlan& sized) {
       Bf16Tokens tokens = bf16_tokens_of(args, batch, first);
-      const int in_scratch = sized.plan.in_cluster ? 1 : sized.plan.shares;
+      const int in_scratch = sized.plan.in_cluster ? 1 : sized.plan.shares.number();
       if (in_scratch > 1) {
         tokens.y = reinterpret_cast<float*>(args.scratch);
         tokens.rounds = false;  // add_shares does
@@ -342,7 +256,7 @@ struct TokenProduct {
         return y == nullptr || reinterpret_cast<uintptr_t>(y + first * args.y_stride) % (4 * sizeof *y) == 0;
       };
       tokens.in_fours = tokens.rows % 4 == 0 && (in_scratch > 1 || (in_fours(args.y) && in_fours(args.y_bf16)));
-      if constexpr (kByWarpgroup)
+      if constexpr (kByWarpgroup && !Elements::kDealt)
         enqueue_token_blocks<Elements>(
             stream, tokens, rows.shape.cols, token_blocks(rows.shape.cols), 8 * token_tiles(tokens.batch, true),
             args.scratch + share_scratch_bytes(in_scratch, rows.shape.rows), compute_units, early);
@@ -351,6 +265,7 @@ struct TokenProduct {
           if constexpr (!kByWarpgroup) start<1>(stream, tokens, sized);
           break;
         case 2: start<2>(stream, tokens, sized); break;
+        case 4: start<4>(stream, tokens, sized); break;
         default: start<8>(stream, tokens, sized);
       }
       enqueue_add_shares(stream, args, first, batch, in_scratch, compute_units, early);
@@ -360,14 +275,14 @@ struct TokenProduct {
  private:
   template <int kTokenTiles>
   void start(void* stream, const Bf16Tokens& tokens, const SizedPlan& sized) const {
-    const int64_t block_rows = int64_t{sized.plan.tiles} * kTileRows * kRowTiles,
+    const int64_t block_rows = int64_t{sized.plan.tiles.number()} * kTileRows * kRowTiles,
                   row_blocks = (rows.shape.rows + block_rows - 1) / block_rows;
     launch(token_matmul<Elements, kGroups, kRowTiles, kTokenTiles, kAhead, kResident, kByWarpgroup>,
-           {.grid = row_blocks * sized.plan.shares,
+           {.grid = row_blocks * sized.plan.shares.number(),
             .block = kGroups * kTokenLanes,
             .shared_bytes = sized.bytes,
             .early = early,
-            .cluster = sized.plan.in_cluster ? sized.plan.shares : 1},
+            .cluster = sized.plan.in_cluster ? sized.plan.shares.number() : 1},
            stream, elements, rows.first, rows.row_bytes, static_cast<int>(rows.shape.cols), tokens, sized.plan);
   }
 };
@@ -434,8 +349,8 @@ BoundKernel bind_token_product(const Policy& policy, const Elements& elements, c
     const TokenPlan plan = divide_tokens<Elements>(kForm, rows.shape, device);
     return {TokenProduct<Elements, kForm.groups, kForm.row_tiles, kForm.ahead, kForm.resident, kForm.warpgroup>{
                 elements, rows, parts, device.compute_units, have_early_launches(device)},
-            {.scratch_bytes = share_scratch_bytes(plan.in_cluster ? 1 : plan.shares, rows.shape.rows) +
-                              (kForm.warpgroup ? token_blocks_bytes(rows.shape.cols) : 0),
+            {.scratch_bytes = share_scratch_bytes(plan.in_cluster ? 1 : plan.shares.number(), rows.shape.rows) +
+                              (kForm.warpgroup && !Elements::kDealt ? token_blocks_bytes(rows.shape.cols) : 0),
              .rounding = rounding,
              .takes_callers_tokens = true,
              .stores_bf16 = true}};

@@ -121,13 +121,16 @@ ECMV_GPU_DEVICE void multiply_block(uint4 a, const SharedBlocks& blocks, int byt
                                     float (&c)[kTokenTiles][4]) {
   static_assert(kTokenTiles <= 16);
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
-  static_assert(kTokenTiles == 1 || kTokenTiles == 2 || kTokenTiles == 8);
+  static_assert(kTokenTiles == 1 || kTokenTiles == 2 || kTokenTiles == 4 || kTokenTiles == 8);
   const uint64_t b = blocks.descriptor(bytes, unit);
   if constexpr (kTokenTiles == 1) {
     ECMV_MULTIPLY("8", ECMV_NUMBERS_4, "{%4, %5, %6, %7}, %8, p, 1, 1, 0", ECMV_SUMS(0))
     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
   } else if constexpr (kTokenTiles == 2) {
     ECMV_MULTIPLY("16", ECMV_NUMBERS_8, "{%8, %9, %10, %11}, %12, p, 1, 1, 0", ECMV_SUMS(0), ECMV_SUMS(1))
+    : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
+  } else if constexpr (kTokenTiles == 4) {
+    ECMV_MULTIPLY("32", ECMV_NUMBERS_16, "{%16, %17, %18, %19}, %20, p, 1, 1, 0", ECMV_SUMS4(0))
     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
   } else if constexpr (kTokenTiles == 8) {
     ECMV_MULTIPLY("64", ECMV_NUMBERS_32, "{%32, %33, %34, %35}, %36, p, 1, 1, 0", ECMV_SUMS4(0), ECMV_SUMS4(4))

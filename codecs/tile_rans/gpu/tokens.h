@@ -64,13 +64,14 @@ struct SumScale {
 
   ECMV_GPU_DEVICE SumScale(const PanelElements& elements, const gpu::GroupRows& place);
   ECMV_GPU_DEVICE void load() {}
-  ECMV_GPU_DEVICE void look_up() {}
+  ECMV_GPU_DEVICE void look_up(const gpu::Bf16Tokens&) {}
   ECMV_GPU_DEVICE void add(const gpu::GroupSums& sums, const gpu::Bf16Tokens& tokens) const;
 };
 
 struct PanelElements {
   static constexpr int kLoads = 1, kStrips = kStepPanels, kCols = kPanelCols / 4, kWholeCols = 1, kTokenRun = 4;
-  static constexpr bool kScaled = false;
+  static constexpr bool kScaled = false, kDealt = false;
+  template <int>
   using Entries = SumScale;
   template <int kRowTiles>
   using Rows = PackedPanelRows<kRowTiles>;
