@@ -40,7 +40,7 @@ template <int kBits>
 struct FieldElements {
   static constexpr int kLoads = kBits, kStrips = static_cast<int>(packed_outliers::kStrips), kCols = 16,
                        kWholeCols = 4 * kCols * kStrips, kTokenRun = 8;
-  static constexpr bool kScaled = false, kDealt = false;
+  static constexpr bool kScaled = false, kDealt = false, kFours = false;
   template <int kTokenTiles>
   using Entries = RecordEntries<FieldElements, kTokenTiles>;
   template <int kRowTiles>

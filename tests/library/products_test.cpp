@@ -634,32 +634,38 @@ TEST_CASE("a product outlives its matrix, its context and its memory's handles")
   }
 }
 
-static void run_example(const char* backend) {
-  need_codec("quad_huffman");
+// Runs a program with the arguments BACKEND and a file; it prints the kernel.
+static void run_example(const char* program, const char* backend) {
   const File file;
   const std::string command =
-      std::string(ECMV_CALLER_MEMORY) + " " + backend + " " + file.path + " >" + file.path + ".kernel 2>&1";
+      std::string(program) + " " + backend + " " + file.path + " >" + file.path + ".kernel 2>&1";
   const int status = std::system(command.c_str());
   std::ifstream kernel(file.path + ".kernel");
   std::string text;
   std::getline(kernel, text);
   std::filesystem::remove(file.path + ".kernel");
-  INFO(text);
+  INFO(program << ": " << text);
   CHECK(status == 0);
   CHECK(text.starts_with(std::string(backend) + "/"));
 }
-
-TEST_CASE("the example of the header in C runs on a CPU") {
-  run_example("simd");
-  run_example("scalar");
+static void run_examples(const char* backend) {
+  need_codec("quad_huffman");
+  need_codec("packed_exponents");
+  run_example(ECMV_CALLER_MEMORY, backend);
+  run_example(ECMV_CALLER_SECTIONS, backend);
 }
 
-TEST_CASE("the example of the header in C runs on the emulator", "[emulator]") {
+TEST_CASE("the examples in C run on a CPU") {
+  run_examples("simd");
+  run_examples("scalar");
+}
+
+TEST_CASE("the examples in C run on the emulator", "[emulator]") {
   (void)open_or_skip("emulator");
-  run_example("emulator");
+  run_examples("emulator");
 }
 
-TEST_CASE("the example of the header in C runs on a GPU", "[gpu]") {
+TEST_CASE("the examples in C run on a GPU", "[gpu]") {
   (void)open_or_skip("cuda");
-  run_example("cuda");
+  run_examples("cuda");
 }

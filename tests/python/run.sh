@@ -11,6 +11,10 @@ case " $* " in
   *transformers* | *bench*) "$python" -c "import torch, transformers" 2>/dev/null ||
     skip "$python has not both modules torch and transformers" ;;
 esac
+if [ "${ECMV_TEST_DEVICE:-cpu}" != cpu ]; then
+  "$python" -c "import sys, torch; sys.exit(not torch.cuda.is_available())" 2>/dev/null ||
+    skip "$python has no torch with a GPU here"
+fi
 cp -r "$package" "$place/package"  # the build leaves files beside the sources
 "$python" $pip wheel --no-deps --no-build-isolation --wheel-dir "$place/wheels" "$place/package"
 "$inside" $pip install --no-index --no-deps "$place"/wheels/ecmv-*.whl

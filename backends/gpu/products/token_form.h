@@ -26,6 +26,7 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 //                are then the columns of the matrix unit in order, and tokens keep theirs. Else
 //   unit_pair()  is the place of the numbers of two columns in a block of 64 columns (warpgroup_units.h), where they
 //                meet these operands
+//   kFours       whether kernels are compiled for four tiles of tokens as well, where that was measured to gain
 //   Entries      what is done to a lane group's sums at the end: single elements are added, which were loaded as the
 //                product began (token_entries.h), or all sums are scaled
 template <typename Elements, int kRowTiles>
@@ -33,7 +34,7 @@ struct StoredRows;
 // For elements whose rows are one chunk each.
 struct ChunkOfRow {
   static constexpr int kLoads = 1, kStrips = 1, kTokenRun = 8;
-  static constexpr bool kScaled = false, kDealt = false;
+  static constexpr bool kScaled = false, kDealt = false, kFours = false;
   template <int kTokenTiles>
   using Entries = NoEntries<kTokenTiles>;
   static ECMV_GPU_DEVICE void chunks(const uint4 (&above)[1], const uint4 (&below)[1], int, uint4& upper,
@@ -75,7 +76,7 @@ struct F8Elements : ChunkOfRow {
 };
 struct Bf16Elements : ChunkOfRow {
   static constexpr int kCols = 8, kWholeCols = 8;
-  static constexpr bool kDealt = true;
+  static constexpr bool kDealt = true, kFours = true;
   template <int kRowTiles>
   using Rows = StoredRows<Bf16Elements, kRowTiles>;
   static ECMV_GPU_DEVICE void operands(const uint4& upper, const uint4& lower, int, uint4 (&a)[2]) {

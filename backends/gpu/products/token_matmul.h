@@ -66,7 +66,7 @@ ECMV_GPU_DEVICE void finish_products(const TokenPlan& plan, const GroupPlace& pl
     entries.add(all.of_group(place.part, place.row), tokens);
   }
   sync_block();
-  all.template store<Form>(plan, row_block, share, tokens);
+  all.store<Form::kThreads>(plan, row_block, share, tokens);
 }
 
 template <typename Elements, int kGroups, int kRowTiles, int kTokenTiles, int kAhead, int kResident, bool kByWarpgroup>
@@ -153,9 +153,9 @@ struct TokenPolicy : Policy {
   int rows() const { return kTileRows * row_tiles; }
 };
 
-// Tiles of eight tokens in a kernel for this batch.
-inline int token_tiles(int batch, bool warpgroup) {
-  return batch <= 8 && !warpgroup ? 1 : batch <= 16 ? 2 : batch <= 32 ? 4 : 8;
+// Tiles of eight tokens in a kernel for this batch. `fours`: whether there are kernels for four.
+inline int token_tiles(int batch, bool warpgroup, bool fours = false) {
+  return batch <= 8 && !warpgroup ? 1 : batch <= 16 ? 2 : batch <= 32 && fours ? 4 : 8;
 }
 
 struct SizedPlan {
@@ -219,8 +219,9 @@ SizedPlan token_plan(const TokenPolicy& policy, datasets::Shape shape, int batch
     const int slice_cols = plan.slice_steps * step_cols;
     plan.runs = Divisor(slice_cols / Elements::kTokenRun);
     plan.token_bytes = slice_cols * 2 + kTokenPadding<Elements>;
-    plan.slice_bytes = policy.warpgroup ? slice_cols / kBlockCols * 8 * token_tiles(batch, true) * kBlockTokenBytes
-                                        : batch * plan.token_bytes;
+    plan.slice_bytes = policy.warpgroup
+                           ? slice_cols / kBlockCols * 8 * token_tiles(batch, true, Elements::kFours) * kBlockTokenBytes
+                           : batch * plan.token_bytes;
     plan.rings = (plan.slice_steps < steps ? 2 : 1) * plan.slice_bytes;
     const int64_t bytes = std::max(plan.rings + policy.ahead * stages, sums) + (policy.warpgroup ? kBlockAlignment : 0);
     if (bytes <= most) return {plan, policy.resident == 1 ? std::max(bytes, most / 2 + 1) : bytes};
@@ -257,15 +258,18 @@ struct TokenProduct {
       };
       tokens.in_fours = tokens.rows % 4 == 0 && (in_scratch > 1 || (in_fours(args.y) && in_fours(args.y_bf16)));
       if constexpr (kByWarpgroup && !Elements::kDealt)
-        enqueue_token_blocks<Elements>(
-            stream, tokens, rows.shape.cols, token_blocks(rows.shape.cols), 8 * token_tiles(tokens.batch, true),
-            args.scratch + share_scratch_bytes(in_scratch, rows.shape.rows), compute_units, early);
-      switch (token_tiles(tokens.batch, kByWarpgroup)) {
+        enqueue_token_blocks<Elements>(stream, tokens, rows.shape.cols, token_blocks(rows.shape.cols),
+                                       8 * token_tiles(tokens.batch, true, Elements::kFours),
+                                       args.scratch + share_scratch_bytes(in_scratch, rows.shape.rows), compute_units,
+                                       early);
+      switch (token_tiles(tokens.batch, kByWarpgroup, Elements::kFours)) {
         case 1:
           if constexpr (!kByWarpgroup) start<1>(stream, tokens, sized);
           break;
         case 2: start<2>(stream, tokens, sized); break;
-        case 4: start<4>(stream, tokens, sized); break;
+        case 4:
+          if constexpr (Elements::kFours) start<4>(stream, tokens, sized);
+          break;
         default: start<8>(stream, tokens, sized);
       }
       enqueue_add_shares(stream, args, first, batch, in_scratch, compute_units, early);

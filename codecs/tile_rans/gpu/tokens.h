@@ -70,7 +70,7 @@ struct SumScale {
 
 struct PanelElements {
   static constexpr int kLoads = 1, kStrips = kStepPanels, kCols = kPanelCols / 4, kWholeCols = 1, kTokenRun = 4;
-  static constexpr bool kScaled = false, kDealt = false;
+  static constexpr bool kScaled = false, kDealt = false, kFours = false;
   template <int>
   using Entries = SumScale;
   template <int kRowTiles>
