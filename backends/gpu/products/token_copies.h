@@ -1,9 +1,10 @@
 // Copies tokens of bf16 to shared memory, a slice of columns at a time. Lane groups that multiply alone read them
 // unchanged, each token a row of its slice. Four that multiply together read blocks of 64 columns whose pairs change
 // places (warpgroup_units.h). A launch before the product arranges all tokens so, once and not once for each
-// multiprocessor, and slices are then copied as they lie. For elements stored such that pairs keep their places, tokens
-// are copied without that launch (copy_blocks_of_tokens). (H200, 16384 x 16384, two runs: copying single pairs instead
-// made products of 64 tokens take 4 to 23 us longer, and products of 16 tokens up to 6.)
+// multiprocessor, and slices are then copied as they lie. For elements whose pairs keep their places, as they are
+// stored or dealt so (dealt_lines.h), tokens are copied without that launch (copy_blocks_of_tokens). (H200, 16384 x
+// 16384, two runs: copying single pairs instead made products of 64 tokens take 4 to 23 us longer, and products of 16
+// tokens up to 6.)
 #pragma once
 
 #include <algorithm>
