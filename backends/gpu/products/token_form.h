@@ -26,7 +26,7 @@ namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 //                are then the columns of the matrix unit in order, and tokens keep theirs. Else
 //   unit_pair()  is the place of the numbers of two columns in a block of 64 columns (warpgroup_units.h), where they
 //                meet these operands
-//   kFours       whether kernels are compiled for four tiles of tokens as well, where that was measured to gain
+//   kFours       whether kernels are compiled for four tiles of tokens as well
 //   Entries      what is done to a lane group's sums at the end: single elements are added, which were loaded as the
 //                product began (token_entries.h), or all sums are scaled
 template <typename Elements, int kRowTiles>

@@ -3,26 +3,9 @@
 
 #include "backends/gpu/cluster.h"
 #include "backends/gpu/products/token_entries.h"
-#include "backends/gpu/products/token_form.h"
+#include "backends/gpu/products/token_plan.h"
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
-
-// Numbers between one token's sums and the next token's, so that lanes write different banks at once.
-inline constexpr int kSumsPadding = 4;
-
-// How a product is divided among blocks and lane groups.
-struct TokenPlan {
-  Divisor tiles;    // row tiles in a block
-  int parts;        // lane groups that share one
-  Divisor shares;   // blocks that share rows (token_shares.h)
-  int share_cols;   // a share's columns
-  bool in_cluster;  // the shares are a cluster, whose blocks read each other's sums
-  int slice_steps;  // steps of a part in a slice
-  Divisor runs;     // runs of columns in a slice (token_copies.h)
-  Divisor fours;    // four rows of a block (token_sums.h)
-  // In shared memory: from one token of a slice to the next, from one slice to the other, and where the rings begin.
-  int token_bytes, slice_bytes, rings;
-};
 
 // The sums of one token and four rows.
 struct FourSums {
