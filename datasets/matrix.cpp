@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "datasets/content_hash.h"
 #include "datasets/source.h"
 
 namespace ecmv::datasets {
@@ -68,26 +69,41 @@ uint64_t read_word(const std::byte* bytes, size_t count) {
 //     little-endian 8-byte word j. (Four lanes: one alone is bound by the latency of the multiplication.)
 //  3. h absorbs lane[0..3], then the remaining whole words, then, if 1..7 bytes remain, these zero-extended.
 //  4. h ^= h >> 32; h *= kMultiplier; h ^= h >> 29; h *= kMultiplier; h ^= h >> 32.
-uint64_t content_hash(const MatrixView& matrix) {
-  uint64_t hash = 0xCBF29CE484222325;
-  hash = absorb(hash, uint64_t(matrix.type));
-  hash = absorb(hash, uint64_t(matrix.shape.rows));
-  hash = absorb(hash, uint64_t(matrix.shape.cols));
-  std::array<uint64_t, 4> lane;
-  for (size_t j = 0; j < 4; ++j) lane[j] = absorb(hash, j);
+ContentHash::ContentHash(ElementType type, Shape shape) : hash_(0xCBF29CE484222325) {
+  hash_ = absorb(hash_, uint64_t(type));
+  hash_ = absorb(hash_, uint64_t(shape.rows));
+  hash_ = absorb(hash_, uint64_t(shape.cols));
+  for (size_t j = 0; j < 4; ++j) lane_[j] = absorb(hash_, j);
+}
 
-  const std::byte* next = matrix.elements.data();
-  size_t left = matrix.elements.size();
+void ContentHash::add(std::span<const std::byte> piece) {
+  const std::byte* next = piece.data();
+  size_t left = piece.size();
+  std::array<uint64_t, 4> lane = lane_;
   for (; left >= 32; left -= 32, next += 32) {
     for (size_t j = 0; j < 4; ++j) lane[j] = absorb(lane[j], read_word(next + 8 * j, 8));
   }
-  for (const uint64_t value : lane) hash = absorb(hash, value);
+  lane_ = lane;
+  rest_.assign(next, next + left);
+}
+
+uint64_t ContentHash::value() const {
+  uint64_t hash = hash_;
+  for (const uint64_t value : lane_) hash = absorb(hash, value);
+  const std::byte* next = rest_.data();
+  size_t left = rest_.size();
   for (; left >= 8; left -= 8, next += 8) hash = absorb(hash, read_word(next, 8));
   if (left > 0) hash = absorb(hash, read_word(next, left));
 
   hash = (hash ^ (hash >> 32)) * kMultiplier;
   hash = (hash ^ (hash >> 29)) * kMultiplier;
   return hash ^ (hash >> 32);
+}
+
+uint64_t content_hash(const MatrixView& matrix) {
+  ContentHash hash(matrix.type, matrix.shape);
+  hash.add(matrix.elements);
+  return hash.value();
 }
 
 double entropy_bits_per_element(const MatrixView& matrix) {

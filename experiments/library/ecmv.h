@@ -108,7 +108,7 @@ typedef struct ecmv_stored_section {
   size_t struct_bytes; /* sizeof(ecmv_stored_section), set by the caller */
   const char* name;    /* of the codec: "header", "codes" */
   const char* role;    /* "payload", "table", "index" or "scale" */
-  const void* place;   /* [bytes], host memory */
+  const void* place;   /* [bytes], host memory; of ecmv_bind_known_product the context's */
   size_t bytes;
   size_t padding;   /* how many of these bytes carry nothing */
   size_t alignment; /* of the first byte on every device, in bytes; a power of two, at most 4096 */
@@ -292,6 +292,14 @@ typedef struct ecmv_product_options {
 typedef struct ecmv_product ecmv_product;
 ECMV_API ecmv_status ecmv_bind_product(const ecmv_context* context, const ecmv_compressed_matrix* matrix,
                                        const ecmv_product_options* options, ecmv_product** product);
+
+/* The same for a matrix whose bytes are in the context's memory alone, after a copy or from a file: `description` has
+ * its hash, and the places of its sections [count] are in the context's memory, aligned as options->sections are. They
+ * are read once, at the speed of the copy to the host, and compared with the hash: ECMV_MALFORMED if they are others.
+ * What ecmv_from_sections says of hashes holds here: the codec checks nothing. options->sections is NULL. */
+ECMV_API ecmv_status ecmv_bind_known_product(const ecmv_context* context, const ecmv_description* description,
+                                             const ecmv_stored_section* sections, size_t count,
+                                             const ecmv_product_options* options, ecmv_product** product);
 
 /* Puts the product of `tokens` tokens, 1 to max_tokens, on the caller's stream: a cudaStream_t or hipStream_t of the
  * context's device as void*, NULL for the default stream. It allocates nothing and waits for nothing, so the stream may

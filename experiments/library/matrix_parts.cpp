@@ -39,23 +39,31 @@ backends::Role role_of(const std::string& name) {
   malformed("There is no role '" + name + "' of a section; there are payload, table, index and scale.");
 }
 
-backends::Section section_of(const std::string& codec, const MatrixParts::Part& part) {
+backends::Section section_of(const std::string& codec, const MatrixParts::Part& part, Trust trust) {
   const std::string who = "The section '" + part.name + "' ";
   if (part.align_bytes < 1 || part.align_bytes > kMostAlignment ||
       !std::has_single_bit(static_cast<uint64_t>(part.align_bytes)))
     malformed(who + "has an alignment that is no power of two up to " + std::to_string(kMostAlignment) + ".");
   if (part.padding_bytes < 0 || part.padding_bytes > static_cast<int64_t>(part.bytes.size()))
     malformed(who + "has more padding than bytes.");
-  return {.name = kept_name(codec, part.name),
-          .role = role_of(part.role),
-          .align_bytes = static_cast<uint32_t>(part.align_bytes),
-          .bytes = {part.bytes.begin(), part.bytes.end()},
-          .padding_bytes = part.padding_bytes};
+  backends::Section section{.name = kept_name(codec, part.name),
+                            .role = role_of(part.role),
+                            .align_bytes = static_cast<uint32_t>(part.align_bytes),
+                            .bytes = {},
+                            .padding_bytes = part.padding_bytes};
+  if (trust != Trust::elsewhere) section.bytes.assign(part.bytes.begin(), part.bytes.end());
+  return section;
 }
 
 }  // namespace
 
 uint64_t hash_of(const backends::CompressedMatrix& matrix) {
+  std::vector<uint64_t> sections;
+  for (const backends::Section& section : matrix.sections) sections.push_back(backends::hash_of(section.bytes));
+  return hash_of(matrix, sections);
+}
+
+uint64_t hash_of(const backends::CompressedMatrix& matrix, std::span<const uint64_t> sections) {
   std::string text;
   const auto add = [&](std::string_view part) { text.append(part).append(" "); };
   for (const std::string& part : {matrix.codec, matrix.settings.to_string()}) add(part);
@@ -67,8 +75,7 @@ uint64_t hash_of(const backends::CompressedMatrix& matrix) {
     add(std::to_string(section.align_bytes)), add(std::to_string(section.padding_bytes));
   }
   uint64_t hash = backends::hash_of(std::as_bytes(std::span(text)));
-  for (const backends::Section& section : matrix.sections)
-    hash = hash * 0x9E3779B97F4A7C15u + backends::hash_of(section.bytes);
+  for (const uint64_t section : sections) hash = hash * 0x9E3779B97F4A7C15u + section;
   return std::max<uint64_t>(1, hash);
 }
 
@@ -91,9 +98,9 @@ std::unique_ptr<ecmv_compressed_matrix> join(const MatrixParts& parts, Trust tru
   std::set<std::string> names;
   for (const MatrixParts::Part& part : parts.sections) {
     if (!names.insert(part.name).second) malformed("The section '" + part.name + "' is there twice.");
-    matrix.sections.push_back(section_of(parts.codec, part));
+    matrix.sections.push_back(section_of(parts.codec, part, trust));
   }
-  if (trust == Trust::known) return made;
+  if (trust != Trust::none) return made;
   try {
     const backends::cpu::Team::Share share;
     matrix.source_hash = codecs::check_stream(*entry.codec, matrix.view());
@@ -105,6 +112,35 @@ std::unique_ptr<ecmv_compressed_matrix> join(const MatrixParts& parts, Trust tru
     malformed(who + "does not take these sections: " + error.what());
   }
   return made;
+}
+
+bool knows_hash(const ecmv_description& description) { return description.struct_bytes >= kDescriptionWithHashBytes; }
+uint64_t known_hash(const ecmv_description& description) { return knows_hash(description) ? description.hash : 0; }
+
+MatrixParts parts_of(const ecmv_description& description, const ecmv_stored_section* sections, size_t count) {
+  expect_struct(description.struct_bytes, kFirstDescriptionBytes, "description");
+  MatrixParts parts{.codec = &given(description.codec, "description->codec"),
+                    .settings = description.settings == nullptr ? "" : description.settings,
+                    .element_type = &given(description.element_type, "description->element_type"),
+                    .format_version = description.format_version,
+                    .shape = {description.rows, description.cols},
+                    .sections = {}};
+  if (count > 0) need(sections, "sections");
+  const char* next = reinterpret_cast<const char*>(sections);
+  for (size_t i = 0; i < count; ++i) {
+    const auto& section = *reinterpret_cast<const ecmv_stored_section*>(next);
+    expect_struct(section.struct_bytes, kFirstSectionBytes, "section");
+    if (section.struct_bytes != sections->struct_bytes)
+      throw Failure(ECMV_INVALID_ARGUMENT, "All sections have the same struct_bytes.");
+    if (section.bytes > 0) need(section.place, "sections[].place");
+    parts.sections.push_back({.name = &given(section.name, "sections[].name"),
+                              .role = &given(section.role, "sections[].role"),
+                              .align_bytes = static_cast<int64_t>(section.alignment),
+                              .padding_bytes = static_cast<int64_t>(section.padding),
+                              .bytes = {static_cast<const std::byte*>(section.place), section.bytes}});
+    next += section.struct_bytes;
+  }
+  return parts;
 }
 
 }  // namespace ecmv::library

@@ -6,9 +6,10 @@
 
 #include "backends/exact_product.h"
 #include "experiments/library/handles.h"
-#include "experiments/library/product.h"
+#include "experiments/library/product/product.h"
 
 namespace backends = ecmv::backends;
+namespace datasets = ecmv::datasets;
 using namespace ecmv::library;
 
 struct ecmv_buffer {
@@ -101,16 +102,43 @@ ProductRequest request_of(const ecmv_product_options& options) {
                          .x = number_type(options.x_type, "options->x_type"),
                          .y = number_type(options.y_type, "options->y_type"),
                          .bias = static_cast<const std::byte*>(options.bias),
-                         .measure = options.struct_bytes >= kOptionsWithMeasureBytes && options.measure != 0,
-                         .sections = {}};
+                         .measure = options.struct_bytes >= kOptionsWithMeasureBytes && options.measure != 0};
   if (request.max_tokens < 1 || request.max_tokens > kMaxSide)
     throw Failure(ECMV_INVALID_ARGUMENT,
                   "A product takes 1 token or more at once, not " + std::to_string(request.max_tokens) + ".");
+  return request;
+}
+
+std::vector<std::span<const std::byte>> sections_of(const ecmv_product_options& options) {
   if ((options.sections == nullptr) != (options.section_count == 0))
     throw Failure(ECMV_INVALID_ARGUMENT, "The options have sections without a number of them, or the reverse.");
+  std::vector<std::span<const std::byte>> sections;
   for (size_t i = 0; i < options.section_count; ++i)
-    request.sections.emplace_back(static_cast<const std::byte*>(options.sections[i].place), options.sections[i].bytes);
-  return request;
+    sections.emplace_back(static_cast<const std::byte*>(options.sections[i].place), options.sections[i].bytes);
+  return sections;
+}
+
+// Binds a product of a matrix that place(workspace) brings to where products can use it.
+template <typename Place>
+ecmv_product* bind(const Devices& devices, const ecmv_product_options& options, datasets::Shape shape,
+                   datasets::ElementType type, Place place) {
+  ProductRequest request = request_of(options);
+  if (const std::string reason = backends::why_no_float_product({shape, type, {}}); !reason.empty())
+    throw Failure(ECMV_REFUSED, reason);
+  if (options.workspace != nullptr && options.workspace->devices != devices)
+    throw Failure(ECMV_INVALID_ARGUMENT, "The workspace is one of another context.");
+  auto held = std::make_shared<Held>();
+  held->devices = devices;
+  {
+    const auto gpu_lock = lock_gpu(devices);
+    held->workspace = options.workspace != nullptr ? options.workspace->shared : std::make_shared<Workspace>(devices);
+  }
+  PlacedMatrix matrix = place(*held->workspace);
+  {
+    const auto lock = held->turn();
+    held->product = std::make_unique<Product>(held->workspace, std::move(matrix), std::move(request));
+  }
+  return handles().add(std::move(held));
 }
 
 void expect_inside(const ecmv_buffer& buffer, size_t offset, size_t bytes) {
@@ -206,23 +234,29 @@ ecmv_status ecmv_bind_product(const ecmv_context* context, const ecmv_compressed
     need(product, "product");
     const Devices& devices = given(context, "context").devices;
     const backends::CompressedMatrix& stored = given(matrix, "matrix").matrix;
-    ProductRequest request = request_of(given(options, "options"));
-    if (const std::string reason = backends::why_no_float_product({stored.shape, stored.type, {}}); !reason.empty())
-      throw Failure(ECMV_REFUSED, reason);
-    if (options->workspace != nullptr && options->workspace->devices != devices)
-      throw Failure(ECMV_INVALID_ARGUMENT, "The workspace is one of another context.");
-    auto held = std::make_shared<Held>();
-    held->devices = devices;
-    {
-      const auto gpu_lock = lock_gpu(devices);
-      held->workspace =
-          options->workspace != nullptr ? options->workspace->shared : std::make_shared<Workspace>(devices);
-    }
-    {
-      const auto lock = held->turn();
-      held->product = std::make_unique<Product>(held->workspace, *matrix, std::move(request));
-    }
-    *product = handles().add(std::move(held));
+    const std::vector<std::span<const std::byte>> sections = sections_of(given(options, "options"));
+    *product = bind(devices, *options, stored.shape, stored.type, [&](Workspace& workspace) {
+      if (!sections.empty()) return in_callers_memory(*matrix, sections, workspace);
+      const auto lock = lock_gpu(devices);
+      return in_own_copy(*matrix, *devices.front());
+    });
+  });
+}
+
+ecmv_status ecmv_bind_known_product(const ecmv_context* context, const ecmv_description* description,
+                                    const ecmv_stored_section* sections, size_t count,
+                                    const ecmv_product_options* options, ecmv_product** product) {
+  if (product != nullptr) *product = nullptr;
+  return guarded([&] {
+    need(product, "product");
+    const Devices& devices = given(context, "context").devices;
+    const MatrixParts parts = parts_of(given(description, "description"), sections, count);
+    const uint64_t hash = known_hash(*description);
+    if (hash == 0) throw Failure(ECMV_INVALID_ARGUMENT, "The description has no hash, so nothing is known.");
+    if (!sections_of(given(options, "options")).empty())
+      throw Failure(ECMV_INVALID_ARGUMENT, "The options have sections, which are given beside them already.");
+    *product = bind(devices, *options, parts.shape, element_type(parts.element_type),
+                    [&](Workspace& workspace) { return in_callers_memory(parts, hash, workspace); });
   });
 }
 

@@ -17,10 +17,6 @@ struct ecmv_file {
 
 namespace {
 
-// Texts and sizes of the first version of these structs.
-constexpr size_t kFirstSectionBytes = 56, kFirstDescriptionBytes = 56, kDescriptionWithHashBytes = 64;
-static_assert(sizeof(ecmv_stored_section) >= kFirstSectionBytes && sizeof(ecmv_description) >= kFirstDescriptionBytes);
-
 // Fills in the fields that the caller knows, and zeros where the library knows nothing.
 template <typename Struct>
 void hand_out(const Struct& all, Struct* to) {
@@ -42,39 +38,10 @@ const char* role_text(backends::Role role) {
   return kTexts[static_cast<size_t>(role)];
 }
 
-bool knows_hash(const ecmv_description& description) { return description.struct_bytes >= kDescriptionWithHashBytes; }
-// 0: none.
-uint64_t known_hash(const ecmv_description& description) { return knows_hash(description) ? description.hash : 0; }
 // Computed when it is first asked for.
 uint64_t stored_hash(const ecmv_compressed_matrix& matrix) {
   std::call_once(matrix.hash_made, [&] { matrix.hash = hash_of(matrix.matrix); });
   return matrix.hash;
-}
-
-MatrixParts parts_of(const ecmv_description& description, const ecmv_stored_section* sections, size_t count) {
-  expect_struct(description.struct_bytes, kFirstDescriptionBytes, "description");
-  MatrixParts parts{.codec = &given(description.codec, "description->codec"),
-                    .settings = description.settings == nullptr ? "" : description.settings,
-                    .element_type = &given(description.element_type, "description->element_type"),
-                    .format_version = description.format_version,
-                    .shape = {description.rows, description.cols},
-                    .sections = {}};
-  if (count > 0) need(sections, "sections");
-  const char* next = reinterpret_cast<const char*>(sections);
-  for (size_t i = 0; i < count; ++i) {
-    const auto& section = *reinterpret_cast<const ecmv_stored_section*>(next);
-    expect_struct(section.struct_bytes, kFirstSectionBytes, "section");
-    if (section.struct_bytes != sections->struct_bytes)
-      throw Failure(ECMV_INVALID_ARGUMENT, "All sections have the same struct_bytes.");
-    if (section.bytes > 0) need(section.place, "sections[].place");
-    parts.sections.push_back({.name = &given(section.name, "sections[].name"),
-                              .role = &given(section.role, "sections[].role"),
-                              .align_bytes = static_cast<int64_t>(section.alignment),
-                              .padding_bytes = static_cast<int64_t>(section.padding),
-                              .bytes = {static_cast<const std::byte*>(section.place), section.bytes}});
-    next += section.struct_bytes;
-  }
-  return parts;
 }
 
 ecmv_status load(const ecmv_file* file, const char* name, Trust trust, ecmv_compressed_matrix** matrix) {

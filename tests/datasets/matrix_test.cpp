@@ -4,7 +4,7 @@
 #include <random>
 #include <set>
 
-#include "datasets/matrix.h"
+#include "datasets/content_hash.h"
 #include "tests/datasets/temporary_file.h"
 
 using namespace ecmv::datasets;
@@ -53,6 +53,17 @@ TEST_CASE("the content hash never changes") {
   CHECK(hash_of(counting_bytes(8)) == 0x224D3324092C01AE);
   CHECK(hash_of(counting_bytes(31)) == 0x25F98E0824D2141F);
   CHECK(hash_of(counting_bytes(1000)) == 0x99490A7FB8B41F97);
+}
+
+TEST_CASE("the content hash of pieces is that of the whole") {
+  for (const size_t size : {0, 1, 31, 32, 77, 1000}) {
+    const auto bytes = counting_bytes(size);
+    for (const size_t piece : {32, 96, 1024}) {
+      ContentHash hash(ElementType::i8, {1, int64_t(size)});
+      for (size_t at = 0; at < size; at += piece) hash.add(std::span(bytes).subspan(at, std::min(piece, size - at)));
+      CHECK(hash.value() == hash_of(bytes));
+    }
+  }
 }
 
 TEST_CASE("the content hash sees type, shape, length and every bit") {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 #include <thread>
+#include <utility>
 
 #include "tests/library/library_handles.h"
 
@@ -135,6 +136,8 @@ void check_enqueue(const Context& context, const Product& product, const Weights
 // The matrix's sections in the memory of the context, as a caller holds them.
 struct HeldSections {
   HeldSections(const Context& context, const Matrix& matrix) {
+    description.struct_bytes = sizeof(description);
+    REQUIRE(ecmv_describe(matrix.get(), &description) == ECMV_OK);
     for (size_t i = 0; i < ecmv_section_count(matrix.get()); ++i) {
       ecmv_stored_section section = {};
       section.struct_bytes = sizeof(section);
@@ -142,13 +145,30 @@ struct HeldSections {
       memory.push_back(memory_of(context, section.bytes));
       REQUIRE(ecmv_write(memory.back().get(), 0, section.place, section.bytes) == ECMV_OK);
       spans.push_back({ecmv_place(memory.back().get()), section.bytes});
+      stored.push_back(section);
+      stored.back().place = spans.back().place;
     }
+  }
+  // A product of these sections alone, by their hash.
+  ecmv_status bind_known(const Context& context, const ecmv_product_options& options, ecmv_product** product) const {
+    return ecmv_bind_known_product(context.get(), &description, stored.data(), stored.size(), &options, product);
   }
   std::vector<Memory> memory;
   std::vector<ecmv_span> spans;
+  ecmv_description description = {};  // its texts are the matrix's
+  std::vector<ecmv_stored_section> stored;
 };
 
-// Every type in and out, with and without bias, on the library's sections and the caller's.
+Product bind_known(const Context& context, const HeldSections& held, const ecmv_product_options& options) {
+  ecmv_product* product = nullptr;
+  const ecmv_status status = held.bind_known(context, options, &product);
+  INFO(ecmv_last_error());
+  REQUIRE(status == ECMV_OK);
+  return Product(product);
+}
+
+// Every type in and out, with and without bias, on the library's sections and the caller's, known by their hash or
+// compared with the matrix.
 void check_products(const Context& context, const Weights& w, const std::vector<int64_t>& counts, int measure = 0) {
   const HeldSections held(context, w.matrix);
   std::vector<float> bias(static_cast<size_t>(w.rows));
@@ -164,8 +184,9 @@ void check_products(const Context& context, const Weights& w, const std::vector<
       ecmv_product_options options = options_of(counts.back(), x, y);
       options.measure = measure;
       if (own) options.bias = ecmv_place(bias_memory.get());
-      if (!own) options.sections = held.spans.data(), options.section_count = held.spans.size();
-      const Product product = bind(context, w.matrix, options);
+      const bool known = !own && x == std::string("bf16");
+      if (!own && !known) options.sections = held.spans.data(), options.section_count = held.spans.size();
+      const Product product = known ? bind_known(context, held, options) : bind(context, w.matrix, options);
       CHECK(ecmv_product_scratch_bytes(product.get()) > 0);
       for (const int64_t tokens : counts)
         check_enqueue(context, product, w, {x}, {y}, own ? bias : std::vector<float>(), tokens, ++seed);
@@ -452,6 +473,50 @@ TEST_CASE("a wrong binding of a product ends in a status and a sentence") {
   spans = held.spans;
   spans.push_back(spans.back());
   expect(with(spans), ECMV_INVALID_ARGUMENT, "sections, not ");
+}
+
+TEST_CASE("a product of sections with another hash, or at places of no use, is refused") {
+  for (const char* backend : {"best", "emulator"}) {
+    ecmv_context* opened = nullptr;
+    if (ecmv_open(backend, 0, -1, &opened) != ECMV_OK) continue;
+    INFO(backend);
+    const Context context(opened);
+    const Matrix matrix = any_matrix();
+    HeldSections held(context, matrix);
+    ecmv_product_options options = options_of(1);
+    const auto expect_status = [&](ecmv_status wanted, const char* sentence) {
+      auto* product = reinterpret_cast<ecmv_product*>(&options);
+      expect(held.bind_known(context, options, &product), wanted, sentence);
+      CHECK(product == nullptr);
+    };
+    CHECK(bind_known(context, held, options) != nullptr);
+    for (size_t i = 0; i < held.stored.size(); ++i) {
+      if (held.spans[i].bytes == 0) continue;
+      char byte = 0;
+      const size_t at = held.spans[i].bytes - 1;
+      REQUIRE(ecmv_read(held.memory[i].get(), at, &byte, 1) == ECMV_OK);
+      const char changed = static_cast<char>(byte ^ 16);
+      REQUIRE(ecmv_write(held.memory[i].get(), at, &changed, 1) == ECMV_OK);
+      expect_status(ECMV_MALFORMED, "The sections are not those that the description's hash is of.");
+      REQUIRE(ecmv_write(held.memory[i].get(), at, &byte, 1) == ECMV_OK);
+    }
+    --held.description.rows;
+    expect_status(ECMV_MALFORMED, "The sections are not those that the description's hash is of.");
+    ++held.description.rows;
+    const void* const place = std::exchange(held.stored[0].place, static_cast<const char*>(held.stored[0].place) + 1);
+    expect_status(ECMV_INVALID_ARGUMENT, "is not aligned to ");
+    held.stored[0].place = place;
+    options.sections = held.spans.data(), options.section_count = held.spans.size();
+    expect_status(ECMV_INVALID_ARGUMENT, "The options have sections, which are given beside them already.");
+    options = options_of(1);
+    const uint64_t hash = std::exchange(held.description.hash, 0);
+    expect_status(ECMV_INVALID_ARGUMENT, "The description has no hash, so nothing is known.");
+    held.description.hash = hash;
+    const std::vector<ecmv_stored_section> all = std::exchange(held.stored, {});
+    expect_status(ECMV_MALFORMED, "The sections are not those that the description's hash is of.");
+    held.stored = all;
+    CHECK(bind_known(context, held, options) != nullptr);
+  }
 }
 
 TEST_CASE("a product of elements that float32 does not hold is refused") {

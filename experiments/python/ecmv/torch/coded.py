@@ -136,24 +136,30 @@ def describe(coded):
         raise Malformed("The header of the coded matrix is damaged.") from None
 
 
+def parts(coded, begin, known_hash=None):
+    """(ecmv_description, array of ecmv_stored_section) of a tensor whose first byte is at the address `begin`."""
+    described = describe(coded)
+    sections = (library.SectionStruct * len(described["sections"]))()
+    try:
+        for section, at in zip(sections, described["sections"]):
+            section.struct_bytes = ctypes.sizeof(section)
+            section.name, section.role = at["name"].encode(), at["role"].encode()
+            section.place, section.bytes = begin + at["offset"], at["bytes"]
+            section.padding, section.alignment = at["padding"], at["alignment"]
+        return library.filled(
+            library.DescriptionStruct, codec=described["codec"].encode(), settings=described["settings"].encode(),
+            element_type=described["type"].encode(), rows=described["rows"], cols=described["cols"],
+            format_version=described["format_version"], hash=known_hash or 0), sections
+    except (KeyError, TypeError, AttributeError, ctypes.ArgumentError):
+        raise Malformed("The header of the coded matrix is damaged.") from None
+
+
 def unpack(coded, known_hash=None):
     """A matrix of its tensor. The codec's reference decoder takes it first, since kernels check nothing.
 
     With a hash that this process, or somebody whom it trusts like its own code, has made of the matrix, the bytes are
     compared with that alone, which takes much less time.
     """
-    described, bytes_ = describe(coded), on_host(coded)
-    sections = (library.SectionStruct * len(described["sections"]))()
-    try:
-        for section, at in zip(sections, described["sections"]):
-            section.struct_bytes = ctypes.sizeof(section)
-            section.name, section.role = at["name"].encode(), at["role"].encode()
-            section.place, section.bytes = bytes_.data_ptr() + at["offset"], at["bytes"]
-            section.padding, section.alignment = at["padding"], at["alignment"]
-        whole = library.filled(
-            library.DescriptionStruct, codec=described["codec"].encode(), settings=described["settings"].encode(),
-            element_type=described["type"].encode(), rows=described["rows"], cols=described["cols"],
-            format_version=described["format_version"], hash=known_hash or 0)
-    except (KeyError, TypeError, AttributeError, ctypes.ArgumentError):
-        raise Malformed("The header of the coded matrix is damaged.") from None
+    bytes_ = on_host(coded)
+    whole, sections = parts(bytes_, bytes_.data_ptr(), known_hash)
     return Matrix(library.make("ecmv_from_sections", ctypes.byref(whole), sections, len(sections)))

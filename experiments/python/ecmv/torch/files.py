@@ -193,7 +193,7 @@ def _load_matrices(path, names, modules, device, function):
             module = modules[name]
             own = None if module.coded.is_meta else module.coded.device
             onto = module.target_device or own or device or "cpu"
-            module.take(matrix, coded_tensors.pack(matrix).to(onto))
+            module.take(coded_tensors.pack(matrix).to(onto), is_known=True)
 
         with concurrent.futures.ThreadPoolExecutor(products.workers()) as pool:
             for _ in pool.map(load_one, sorted(names, key=lambda name: -modules[name].in_features *

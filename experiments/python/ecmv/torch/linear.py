@@ -53,20 +53,21 @@ class EcmvLinear(torch.nn.Module):
 
         Raises Refused where they stay uncoded, since they would not be smaller, or since nothing multiplies them.
         """
-        matrix, coded = encode_as_default(weight, codec, settings)
+        coded = encode_as_default(weight, codec, settings)
         if coded.nbytes >= weight.nbytes:
             raise Refused("Coded it would take as many bytes or more.")
-        self.take(matrix, coded.to(weight.device if device is None else device))
+        self.take(coded.to(weight.device if device is None else device), is_known=True)
 
-    def take(self, matrix, coded):
-        """Takes a matrix and its tensor, which is on the device where it shall be."""
+    def take(self, coded, is_known=False):
+        """Takes the tensor of a matrix, on the device where it shall be. `is_known`: it is as this process made it, or
+        is trusted."""
         shape = coded_tensors.describe(coded)
         if (shape["rows"], shape["cols"], coded_tensors.DTYPES.get(shape["type"])) != self._kind():
             raise InvalidArgument(f"The matrix has {shape['rows']} rows and {shape['cols']} columns of "
                                   f"{shape['type']}, and the module is one of {self._kind()}.")
-        self.coded, self.product, self.known_hash = coded, None, None if matrix is None else shape["hash"]
-        if matrix is not None and (self.bias is None or self.bias.device == coded.device):  # else at the first call
-            self.product = products.bind(coded, self.bias, matrix)
+        self.coded, self.product, self.known_hash = coded, None, shape["hash"] if is_known else None
+        if is_known and (self.bias is None or self.bias.device == coded.device):  # else at the first call
+            self.product = products.bind(coded, self.bias, self.known_hash)
 
     def _kind(self):
         return self.out_features, self.in_features, self.dtype
@@ -117,7 +118,7 @@ class EcmvLinear(torch.nn.Module):
         if name in state_dict:
             coded, device = state_dict[name], self.coded.device
             try:
-                self.take(None, coded.detach().to(coded.device if device.type == "meta" else device, copy=True))
+                self.take(coded.detach().to(coded.device if device.type == "meta" else device, copy=True))
             except ValueError as error:
                 error_msgs.append(f"{name}: {error}")
             state_dict = {key: value for key, value in state_dict.items() if key != name}
@@ -131,12 +132,11 @@ class EcmvLinear(torch.nn.Module):
 
 
 def encode_as_default(weight, codec=None, settings=None):
-    """The matrix and its tensor, on the host."""
+    """The tensor of the coded matrix, on the host."""
     if codec is None:
         codec, chosen = default_codec()
         settings = chosen if settings is None else settings
-    matrix = coded_tensors.encode(weight, codec, settings)
-    return matrix, coded_tensors.pack(matrix)
+    return coded_tensors.pack(coded_tensors.encode(weight, codec, settings))
 
 
 _GPU_CODEC = "quad_huffman", "layout=fragments,symbol_cols=0,optimise=speed"

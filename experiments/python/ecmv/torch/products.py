@@ -4,7 +4,6 @@ A product is bound to one place of the coded bytes. A tensor that is moved, copi
 operator asks for its product at the first call, and all modules that have none are bound together, on all cores.
 """
 
-import collections
 import concurrent.futures
 import ctypes
 import functools
@@ -21,7 +20,8 @@ from . import coded as coded_tensors
 MOST_TOKENS = 1 << 31  # many are multiplied in parts
 measure = False  # whether products time the kernels that take their matrix, and take the fastest
 
-_lock = threading.RLock()
+_binding = threading.RLock()  # one thread binds what waits
+_lock = threading.Lock()  # of what follows
 _shared = weakref.WeakValueDictionary()  # products by the places of coded bytes and bias
 _owners = weakref.WeakSet()  # modules with coded and bias, and with product, which is None or may be one of before
 
@@ -48,9 +48,12 @@ def _context_of(device):
 
 
 class Product:
-    """A product of a coded tensor. It keeps the bytes that it is bound to, so nothing else comes to lie there."""
+    """A product of a coded tensor. It keeps the bytes that it is bound to, so nothing else comes to lie there.
 
-    def __init__(self, coded, bias, matrix=None):
+    The library reads them once, where they are, and compares them with the known hash of their matrix.
+    """
+
+    def __init__(self, coded, bias, known_hash):
         described = coded_tensors.describe(coded)
         numbers = described["type"]
         if numbers not in ("bf16", "f32"):
@@ -58,20 +61,18 @@ class Product:
                           "take no others.")
         if bias is not None and bias.dtype != coded_tensors.DTYPES[numbers]:
             raise InvalidArgument(f"The bias is {bias.dtype}, and the coded weights are {numbers}.")
-        matrix = coded_tensors.unpack(coded) if matrix is None else matrix
         self.coded, self.bias = coded.detach(), None if bias is None else bias.detach()
         self.place = place_of(coded, bias)
         opened, workspace = _context_of(coded.device)
-        # Otherwise the library makes its own copy, at better addresses.
-        fits = all((coded.data_ptr() + section["offset"]) % max(section["alignment"], 64 if coded.is_cpu else 256) == 0
-                   for section in described["sections"])
-        spans = (library.SpanStruct * len(described["sections"]))(
-            *((coded.data_ptr() + section["offset"], section["bytes"]) for section in described["sections"]))
         options = library.filled(library.ProductOptionsStruct, max_tokens=MOST_TOKENS, x_type=numbers.encode(),
-                                 y_type=numbers.encode(), bias=self.place[1], sections=spans if fits else None,
-                                 section_count=len(spans) if fits else 0, workspace=workspace,
-                                 measure=measure)
-        self.handle = library.make("ecmv_bind_product", opened, matrix.handle, ctypes.byref(options))
+                                 y_type=numbers.encode(), bias=self.place[1], workspace=workspace, measure=measure)
+        if is_aligned(coded, described):
+            whole, sections = coded_tensors.parts(coded, self.place[0], known_hash)
+            self.handle = library.make("ecmv_bind_known_product", opened, ctypes.byref(whole), sections, len(sections),
+                                       ctypes.byref(options))
+        else:  # the library makes its own copy, at better addresses
+            matrix = coded_tensors.unpack(coded, known_hash)
+            self.handle = library.make("ecmv_bind_product", opened, matrix.handle, ctypes.byref(options))
         # Nothing is freed when the process ends: the device may be gone by then.
         weakref.finalize(self, _free, self.place, self.handle.value).atexit = False
         binding = library.filled(library.TorchBindingStruct, product=self.handle, bias=self.place[1],
@@ -92,12 +93,20 @@ def place_of(coded, bias):
     return coded.data_ptr(), None if bias is None else bias.data_ptr()
 
 
-def bind(coded, bias, matrix=None):
+def is_aligned(coded, described=None):
+    """As products need it, and as new tensors are; also its sections, if it is described."""
+    least = 64 if coded.is_cpu else 256
+    return coded.data_ptr() % least == 0 and all(
+        (coded.data_ptr() + section["offset"]) % max(section["alignment"], least) == 0
+        for section in (described["sections"] if described else ()))
+
+
+def bind(coded, bias, known_hash):
     """The product of these tensors, which is made where there is none."""
     with _lock:
         found = _shared.get(place_of(coded, bias))
     if found is None:
-        found = Product(coded, bias, matrix)
+        found = Product(coded, bias, known_hash)
         with _lock:
             found = _shared.setdefault(found.place, found)
     return found
@@ -130,35 +139,41 @@ def prepare(model=None):
 
 def bind_waiting(owners=None, may_move=False):
     """The errors of those that have no product then, by the places of their coded bytes."""
-    with _lock:
+    with _binding:
         waiting = sorted(filter(_waits, list(_owners) if owners is None else owners),
                          key=lambda module: -module.in_features * module.out_features)
         for module in waiting:
             module.product = None  # what it was bound to before is freed first
-            if may_move and not _is_aligned(module.coded):
+            if may_move and not is_aligned(module.coded):
                 module.coded = module.coded.clone()
         return _bind_all(waiting) if waiting else {}
 
 
-def _is_aligned(coded):
-    """As new tensors are. Products take others, but hold a copy of the library's then."""
-    return coded.data_ptr() % (64 if coded.is_cpu else 256) == 0
-
-
 def _bind_all(waiting):
-    """Checking the sections takes the time, and runs ahead in threads; they are bound one after the other."""
+    """Threads check what is not known yet, and read and bind. One of each shape is bound first, the largest of them
+    before the others, since the workspace grows by it, and products that were bound before would keep theirs."""
     errors = {}
-    with concurrent.futures.ThreadPoolExecutor(min(workers(), len(waiting))) as pool:
-        def unpack(module):
-            return pool.submit(coded_tensors.unpack, module.coded, module.known_hash)
 
-        ahead = collections.deque(unpack(module) for module in waiting[:workers() + 1])
-        for number, module in enumerate(waiting):
+    def attempt(work):
+        def worked(module):
             try:
-                matrix = ahead.popleft().result()
-                module.product, module.known_hash = bind(module.coded, module.bias, matrix), matrix.hash()
+                if module.coded.data_ptr() not in errors:
+                    work(module)
             except Exception as error:  # of this one; the others are bound all the same
                 errors[module.coded.data_ptr()] = error
-            if number + workers() + 1 < len(waiting):
-                ahead.append(unpack(waiting[number + workers() + 1]))
+        return worked
+
+    def check(module):
+        if module.known_hash is None:
+            module.known_hash = coded_tensors.unpack(module.coded).hash()
+
+    def make(module):
+        module.product = bind(module.coded, module.bias, module.known_hash)
+
+    firsts = {(module.out_features, module.in_features): module for module in reversed(waiting)}.values()
+    with concurrent.futures.ThreadPoolExecutor(min(workers(), len(waiting))) as pool:
+        list(pool.map(attempt(check), waiting))
+        for module in reversed(firsts):
+            attempt(make)(module)
+        list(pool.map(attempt(make), (module for module in waiting if module.product is None)))
     return errors

@@ -60,8 +60,11 @@ class Session:
                 self._step()
         torch.cuda.current_stream().wait_stream(aside)
         self.rewind()
+        # A graph that is captured on a stream of its own, after this call, has its own workspace of cuBLAS. Else it
+        # would use one that torch.compile frees, with "reduce-overhead", at its next capture.
+        torch._C._cuda_clearCublasWorkspaces()
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        with torch.cuda.graph(self._graph, stream=torch.cuda.Stream()):
             self._step()
 
     def rewind(self):

@@ -2,66 +2,21 @@
 // memory for them. It uses the backends' kernels and steps without a pass, which would copy its inputs and results.
 #pragma once
 
-#include <algorithm>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "backends/executor.h"
 #include "backends/pass/pass_place.h"
-#include "experiments/library/handles.h"
+#include "experiments/library/product/placed_matrix.h"
+#include "experiments/library/product/workspace.h"
 
 namespace ecmv::library {
-
-// Memory that products use while they run: tokens and sums in the kernels' form, and scratch. Those with one workspace
-// take turns.
-class Workspace {
- public:
-  // A device with its executor. The devices of one workspace use the same memory.
-  struct Engine {
-    explicit Engine(std::shared_ptr<backends::Device> of) : device(std::move(of)), executor(device->executor(false)) {}
-    std::shared_ptr<backends::Device> device;
-    std::unique_ptr<backends::Executor> executor;
-  };
-  struct Needs {
-    int64_t tokens = 0, sums = 0, scratch = 0;  // bytes; scratch of every worker
-    bool operator==(const Needs&) const = default;
-    Needs with(const Needs& other) const {
-      return {std::max(tokens, other.tokens), std::max(sums, other.sums), std::max(scratch, other.scratch)};
-    }
-  };
-  // It stays where it is while a product or the workspace holds it, since graphs keep its addresses.
-  struct Piece {
-    Needs size;
-    std::unique_ptr<backends::Buffer> tokens, sums;
-    std::vector<std::unique_ptr<backends::Buffer>> scratch;
-    std::vector<std::byte*> scratch_places;
-    int64_t bytes() const;
-  };
-
-  explicit Workspace(const Devices& devices);
-  // A piece that is large enough: the last one, or a larger one.
-  std::shared_ptr<Piece> piece_for(const Needs& needs);
-  std::shared_ptr<Piece> make_piece(const Needs& size);
-  int64_t bytes() const { return last_ == nullptr ? 0 : last_->bytes(); }
-  // Waits for all work of the devices.
-  void wait();
-
-  std::deque<Engine> engines;
-  std::mutex mutex;  // the turn on a CPU
-
- private:
-  std::shared_ptr<Piece> last_;
-};
 
 struct ProductRequest {
   int64_t max_tokens = 1;
   backends::Activations x = backends::Activations::f32, y = backends::Activations::f32;
   const std::byte* bias = nullptr;
-  bool measure = false;                              // kernels, and take the fastest
-  std::vector<std::span<const std::byte>> sections;  // in the device's memory; none: the library's copy
+  bool measure = false;  // kernels, and take the fastest
 };
 
 // The place of a call's tokens or results. Strides are in elements.
@@ -73,7 +28,7 @@ struct Tokens {
 class Product {
  public:
   // Throws Failure, OutOfMemory.
-  Product(std::shared_ptr<Workspace> workspace, const ecmv_compressed_matrix& matrix, ProductRequest request);
+  Product(std::shared_ptr<Workspace> workspace, PlacedMatrix matrix, ProductRequest request);
   Product(const Product&) = delete;
   ~Product();
   // One call at a time. Throws Failure.
@@ -102,8 +57,6 @@ class Product {
     std::string name() const;
   };
 
-  void take_sections(const ecmv_compressed_matrix& matrix);
-  void expect_same_bytes(std::span<const std::byte> section, const backends::Section& stored);
   std::vector<Candidate> candidates(int batch);
   bool is_affordable(const Part& part) const;
   std::unique_ptr<Part> bind_part(int batch);
@@ -127,13 +80,10 @@ class Product {
   void expect_call(const Tokens& x, int64_t tokens, const Tokens& y) const;
 
   const std::shared_ptr<Workspace> workspace_;
+  const PlacedMatrix matrix_;
   const codecs::CodecEntry& entry_;
+  const backends::CompressedView* const view_;
   const ProductRequest request_;
-  backends::Settings settings_;
-  std::deque<std::vector<std::byte>> headers_;  // that the view shows, of sections on a device
-  backends::CompressedView own_view_;           // of the caller's sections
-  std::shared_ptr<backends::UploadedMatrix> uploaded_;
-  const backends::CompressedView* view_ = nullptr;
   std::vector<std::unique_ptr<Part>> parts_;  // ascending; kernels point into them
   std::string first_reason_;
   std::shared_ptr<Workspace::Piece> piece_;

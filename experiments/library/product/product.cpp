@@ -1,5 +1,5 @@
 // See product.h.
-#include "experiments/library/product.h"
+#include "experiments/library/product/product.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include "backends/kernel_order.h"
 #include "backends/pass/pass_memory.h"
 #include "backends/pass/rounding_limits.h"
-#include "experiments/library/measured_choice.h"
+#include "experiments/library/product/measured_choice.h"
 
 namespace ecmv::library {
 namespace {
@@ -53,66 +53,17 @@ int64_t bytes_of_numbers(int64_t count, int64_t stride, int64_t length, Activati
   return ((count - 1) * stride + length) * backends::bytes_of(type);
 }
 
-void expect_aligned(const std::byte* place, int64_t alignment, const std::string& what) {
-  if (reinterpret_cast<uintptr_t>(place) % static_cast<uintptr_t>(alignment) != 0)
-    throw Failure(ECMV_INVALID_ARGUMENT, what + " is not aligned to " + std::to_string(alignment) + " bytes.");
-}
-
 }  // namespace
-
-// --- workspaces ------------------------------------------------------------------------------------------
-
-int64_t Workspace::Piece::bytes() const {
-  int64_t all = tokens->size() + sums->size();
-  for (const auto& buffer : scratch) all += buffer->size();
-  return all;
-}
-
-Workspace::Workspace(const Devices& devices) {
-  for (const auto& device : devices) engines.emplace_back(device);
-}
-
-std::shared_ptr<Workspace::Piece> Workspace::piece_for(const Needs& needs) {
-  const Needs size = last_ == nullptr ? needs : last_->size.with(needs);
-  return last_ != nullptr && size == last_->size ? last_ : last_ = make_piece(size);
-}
-
-std::shared_ptr<Workspace::Piece> Workspace::make_piece(const Needs& size) {
-  backends::Executor& executor = *engines.front().executor;
-  auto piece = std::make_shared<Piece>();
-  piece->size = size;
-  piece->tokens = executor.allocate(size.tokens, "the tokens");
-  piece->sums = executor.allocate(size.sums, "the products");
-  for (int worker = 0; worker < executor.workers(); ++worker) {
-    piece->scratch.push_back(executor.allocate(size.scratch, "the scratch"));
-    piece->scratch_places.push_back(piece->scratch.back()->data());
-  }
-  return piece;
-}
-
-void Workspace::wait() {
-  for (Engine& engine : engines) try {
-      engine.executor->wait();
-    } catch (const std::exception&) {
-      // A lost device has nothing left to wait for, and the caller's synchronisation tells the loss.
-    }
-}
 
 // --- binding ---------------------------------------------------------------------------------------------
 
-Product::Product(std::shared_ptr<Workspace> workspace, const ecmv_compressed_matrix& matrix, ProductRequest request)
+Product::Product(std::shared_ptr<Workspace> workspace, PlacedMatrix matrix, ProductRequest request)
     : workspace_(std::move(workspace)),
-      entry_(*matrix.entry),
-      request_(std::move(request)),
-      settings_(matrix.matrix.settings) {
+      matrix_(std::move(matrix)),
+      entry_(*matrix_.entry),
+      view_(&matrix_.view),
+      request_(std::move(request)) {
   backends::Device& device = *workspace_->engines.front().device;
-  if (request_.sections.empty()) {
-    uploaded_ = upload(matrix, device);
-    view_ = &uploaded_->view();
-  } else {
-    take_sections(matrix);
-    view_ = &own_view_;
-  }
   if (request_.bias != nullptr) {
     expect_aligned(request_.bias, backends::bytes_of(request_.y), "The bias");
     expect_usable(request_.bias, view_->shape.rows * backends::bytes_of(request_.y), "The bias");
@@ -124,52 +75,6 @@ Product::Product(std::shared_ptr<Workspace> workspace, const ecmv_compressed_mat
 }
 
 Product::~Product() { wait(); }
-
-// --- sections that the caller holds ----------------------------------------------------------------------
-
-void Product::take_sections(const ecmv_compressed_matrix& matrix) {
-  const std::vector<backends::Section>& stored = matrix.matrix.sections;
-  if (request_.sections.size() != stored.size())
-    throw Failure(ECMV_INVALID_ARGUMENT, "The matrix has " + std::to_string(stored.size()) + " sections, not " +
-                                             std::to_string(request_.sections.size()) + ".");
-  const bool on_gpu = is_gpu(*workspace_->engines.front().device);
-  workspace_->engines.front().executor->wait();  // for what the caller put there
-  own_view_ = matrix.matrix.view();
-  own_view_.settings = &settings_;
-  for (size_t i = 0; i < stored.size(); ++i) {
-    const std::span<const std::byte> given = request_.sections[i];
-    const std::string what = "The section '" + std::string(stored[i].name) + "'";
-    if (given.size() != stored[i].bytes.size())
-      throw Failure(ECMV_INVALID_ARGUMENT, what + " has " + std::to_string(stored[i].bytes.size()) + " bytes, not " +
-                                               std::to_string(given.size()) + ".");
-    if (!given.empty()) {
-      if (given.data() == nullptr) throw Failure(ECMV_INVALID_ARGUMENT, what + " is at NULL.");
-      expect_aligned(given.data(), std::max<int64_t>(on_gpu ? 256 : 64, stored[i].align_bytes), what);
-      expect_usable(given.data(), static_cast<int64_t>(given.size()), what);
-      expect_same_bytes(given, stored[i]);
-    }
-    backends::SectionView& section = own_view_.sections[i];
-    section.bytes = section.host = given;
-    if (!on_gpu) continue;
-    section.host = {};
-    if (given.size() <= backends::kHostCopyBytes) section.host = headers_.emplace_back(stored[i].bytes);
-  }
-}
-
-// Kernels check nothing, so bytes of another matrix could lead them anywhere.
-void Product::expect_same_bytes(std::span<const std::byte> section, const backends::Section& stored) {
-  constexpr size_t kChunk = size_t{4} << 20;
-  const std::unique_ptr<backends::Executor> reader = workspace_->engines.front().device->executor(false);
-  std::byte* const host = reader->allocate_host(static_cast<int64_t>(std::min(kChunk, section.size())));
-  for (size_t at = 0; at < section.size(); at += kChunk) {
-    const size_t bytes = std::min(kChunk, section.size() - at);
-    const backends::Step step = backends::Download{section.data() + at, host, static_cast<int64_t>(bytes)};
-    reader->run({&step, 1});
-    if (!std::equal(host, host + bytes, stored.bytes.begin() + static_cast<int64_t>(at)))
-      throw Failure(ECMV_INVALID_ARGUMENT, "The section '" + std::string(stored.name) +
-                                               "' in the caller's memory has other bytes than the matrix.");
-  }
-}
 
 // --- kernels ---------------------------------------------------------------------------------------------
 
@@ -241,7 +146,7 @@ std::string Product::key_of(int batch) const {
   std::string key = std::string(device.memory()) + "|" + device.info().backend;
   for (const Engine& engine : workspace_->engines)
     key += "|" + engine.device->info().name + " " + std::to_string(engine.device->info().threads);
-  return key + "|" + std::string(entry_.id) + "|" + settings_.to_string() + "|" +
+  return key + "|" + std::string(entry_.id) + "|" + matrix_.settings->to_string() + "|" +
          std::string(datasets::element_type_name(view_->type)) + "|" + std::to_string(view_->shape.rows) + "|" +
          std::to_string(view_->shape.cols) + "|" + std::string(backends::activations_name(request_.x)) + "|" +
          std::to_string(batch);

@@ -1,5 +1,5 @@
 // See measured_choice.h.
-#include "experiments/library/measured_choice.h"
+#include "experiments/library/product/measured_choice.h"
 
 #include <algorithm>
 #include <limits>
