@@ -48,6 +48,7 @@ class Product {
     backends::BoundKernel decode, product;
     std::unique_ptr<backends::PassPlace> place;  // of the bindings
     std::string kernel;
+    bool is_unfused = false;  // it decodes the matrix, and a BLAS or plain loops multiply
   };
   // A way to multiply: a kernel of an engine with one of its policies.
   struct Candidate {

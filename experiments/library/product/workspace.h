@@ -5,6 +5,8 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "backends/executor.h"
@@ -46,6 +48,8 @@ class Workspace {
   int64_t bytes() const { return last_ == nullptr ? 0 : last_->bytes(); }
   // Waits for all work of the devices.
   void wait();
+  // Whether this text comes for the first time.
+  bool is_first(const std::string& text) { return known_.insert(text).second; }
 
   const Devices devices;
   std::deque<Engine> engines;
@@ -54,6 +58,7 @@ class Workspace {
 
  private:
   std::shared_ptr<Piece> last_;
+  std::set<std::string> known_;
 };
 
 // Throws Failure.
