@@ -145,10 +145,12 @@ class LaneWords {
 };
 
 // Decodes tile after tile to elements[kLanes][kMostTileCols], wide enough for values that patches still correct. For
-// floats these are the exponents; signs and mantissas stand beside them.
+// floats these are the exponents; signs and mantissas stand beside them, or, of bf16 in pairs, all stand in `numbers`.
 struct TileDecoder {
   const Stored& stored;
+  const bool in_pairs = decodes_pairs(stored);
   int64_t group = 0, column = 0;
+  std::vector<uint16_t> numbers = std::vector<uint16_t>(kLanes * kMostTileCols);
   std::vector<int16_t> elements = std::vector<int16_t>(kLanes * kMostTileCols);
   std::vector<uint8_t> signs = std::vector<uint8_t>(kLanes * kMostTileCols);
   LaneWords words = {};
@@ -172,7 +174,14 @@ struct TileDecoder {
     require(!stored.rotated || reach[0] < kRingLines,
             "A tile of rotated symbols of a quad_huffman stream begins with a full ring.");
     words.gather(codes);
-    for (int lane = 0; lane < kLanes; ++lane) {
+    for (int lane = 0; lane < kLanes && in_pairs; lane += kTogether) {
+      std::array<int64_t, kTogether> positions{};
+      for (int64_t s = 0; s < segments; ++s) {
+        for (int64_t& position : positions) position = std::max(position, least_position(reach.data(), s, segments));
+        decode_lanes(lane, s, 32 * reach[s], positions);
+      }
+    }
+    for (int lane = 0; lane < kLanes && !in_pairs; ++lane) {
       int64_t position = 0;
       for (int64_t s = 0; s < segments; ++s) {
         position = std::max(position, least_position(reach.data(), s, segments));
@@ -198,9 +207,13 @@ struct TileDecoder {
                         : stored.fragments() ? static_cast<int64_t>(stored.runs())
                                              : cols,
                   period = stored.fragments() ? int64_t{kFragmentCols} : cols;
-    std::vector<std::byte> of_row(static_cast<size_t>(2 * cols));
+    std::vector<std::byte> made(static_cast<size_t>(2 * cols));
     for (int64_t row = group * kLanes; row < std::min(stored.rows, (group + 1) * kLanes); ++row) {
-      make_row(row % kLanes * kMostTileCols, cols, of_row.data());
+      const std::byte* of_row = made.data();
+      if (in_pairs && std::endian::native == std::endian::little)
+        of_row = reinterpret_cast<const std::byte*>(numbers.data() + row % kLanes * kMostTileCols);
+      else
+        make_row(row % kLanes * kMostTileCols, cols, made.data());
       // Columns that follow each other in the matrix, too; of fragments those of one unit after the other.
       for (int64_t begin = 0; begin < std::min(period, cols); begin += run) {
         const ElementPlace place = stored.place_of(row, first_col + begin);
@@ -208,7 +221,7 @@ struct TileDecoder {
         std::byte* to = out + bytes * place.row * size.cols;
         for (int64_t col = begin, at = place.col; col < cols && at < size.cols; col += period, at += kUnitCols) {
           const int64_t count = std::min({run, cols - col, size.cols - at});
-          const std::byte* from = of_row.data() + bytes * col;
+          const std::byte* from = of_row + bytes * col;
           if (bytes * count == 4)
             std::memcpy(to + bytes * at, from, 4);  // most fragments
           else
@@ -221,6 +234,12 @@ struct TileDecoder {
  private:
   // The bytes of `count` elements from number `first` on.
   void make_row(int64_t first, int64_t count, std::byte* to) const {
+    if (in_pairs) {
+      for (int64_t i = 0; i < count; ++i)
+        to[2 * i] = static_cast<std::byte>(numbers[first + i] & 0xff),
+               to[2 * i + 1] = static_cast<std::byte>(numbers[first + i] >> 8);
+      return;
+    }
     const int16_t* from = elements.data() + first;
     const uint8_t* sign = signs.data() + first;
     const Form form = stored.form;
@@ -253,17 +272,30 @@ struct TileDecoder {
     return of_tile[static_cast<size_t>(patch.row) * kMostTileCols + static_cast<size_t>(patch.col)];
   }
 
+  static void expect_there(int64_t past, int64_t end) {
+    require(past <= end, "A code of a quad_huffman stream reaches into lines that are not there yet.");
+  }
+  const uint8_t* raw_of(int lane, int64_t segment) const {
+    return stored.raw_of(group, column * stored.tile_segments + segment) + stored.raw_lane_bytes() * lane;
+  }
+  size_t place_of(int lane, int64_t segment) const {
+    return static_cast<size_t>(lane * kMostTileCols + segment * stored.segment_cols());
+  }
+
+  // kTogether lanes, of bf16 in pairs.
+  void decode_lanes(int lane, int64_t segment, int64_t end, std::array<int64_t, kTogether>& positions) {
+    decode_pairs(stored, words, lane, positions, raw_of(lane, segment), numbers.data() + place_of(lane, segment),
+                 kMostTileCols, [&](int64_t past) { expect_there(past, end); });
+  }
+
   void decode_lane(int lane, int64_t segment, int64_t end, int64_t& position) {
     const int64_t begin = position;
-    const uint8_t* raw = stored.raw_of(group, column * stored.tile_segments + segment) + stored.raw_lane_bytes() * lane;
+    const size_t first = place_of(lane, segment);
     SegmentColumns columns;
-    const auto check = [&](int64_t past) {
-      require(past <= end, "A code of a quad_huffman stream reaches into lines that are not there yet.");
-    };
-    decode_segment(stored, words, lane, position, raw, columns, check);
+    decode_segment(stored, words, lane, position, raw_of(lane, segment), columns,
+                   [&](int64_t past) { expect_there(past, end); });
     require(!stored.rotated || position - begin <= kMostSegmentBits,
             "A segment of rotated symbols of a quad_huffman stream has more than 416 bits.");
-    const size_t first = static_cast<size_t>(lane * kMostTileCols + segment * stored.segment_cols());
     const auto count = static_cast<size_t>(stored.segment_cols());
     const int lowest = stored.lowest;
     int16_t* to = elements.data() + first;
@@ -292,8 +324,8 @@ struct TileDecoder {
   void replace(int64_t first, int64_t end) {
     const bool eights = has_exponent_eights(stored.symbol_cols, stored.form);
     int last = -1;
-    int64_t zeros = 0;
-    for (int64_t row = 0; eights && row < std::min<int64_t>(kLanes, stored.rows - group * kLanes); ++row) {
+    int64_t zeros = 0;  // in pairs there are none, since the lowest exponent of eights is 16
+    for (int64_t row = 0; eights && !in_pairs && row < std::min<int64_t>(kLanes, stored.rows - group * kLanes); ++row) {
       const int16_t* of_row = elements.data() + row * kMostTileCols;
       zeros += std::count(of_row, of_row + stored.cols_of(column), 0);
     }
@@ -302,14 +334,19 @@ struct TileDecoder {
       zeros -= patch.substitute == 0 ? 1 : 0;
       require(order_of(patch) > last, kPatchOrder);
       last = order_of(patch);
-      int16_t& exponent = at(elements, patch);
+      uint16_t number = in_pairs ? at(numbers, patch) : 0;
+      const int exponent = in_pairs ? number >> 7 & 255 : at(elements, patch),
+                sign = in_pairs ? (number >> 8 & 0x80) | (number & 0x7f) : at(signs, patch);
       require(patch.substitute <= stored.largest_substitute && exponent == patch.substitute,
               "A patch of a quad_huffman stream replaces an exponent that is not there.");
       require(!eights || has_eights_patch(stored.form, stored.lowest, patch.exponent),
               "A patch of a quad_huffman stream has an exponent that products with symbols of 8 cannot take.");
-      require(stored.signs_of_patches()[i] == at(signs, patch),
+      require(stored.signs_of_patches()[i] == sign,
               "A patch of a quad_huffman stream has not the sign and mantissa of its element.");
-      exponent = static_cast<int16_t>(patch.exponent);
+      if (in_pairs)
+        at(numbers, patch) = stored.float_bits(patch.exponent, sign);
+      else
+        at(elements, patch) = static_cast<int16_t>(patch.exponent);
     }
     require(!eights || zeros == 0,
             "An exponent of 0 of a quad_huffman stream has no patch, as symbols of 8 exponents want it.");

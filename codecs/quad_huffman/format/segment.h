@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "codecs/quad_huffman/format/stored.h"
@@ -56,6 +57,92 @@ inline __attribute__((always_inline)) void add_raw_bits(int symbol_cols, Form fo
           static_cast<int16_t>(offset_of_parts(form, offset, static_cast<int>(quads[i / 4] >> (8 * (i % 4)) & 0xff)));
     }
   }
+}
+
+// Columns of bf16 two at a time, which takes a third of the operations: whether a matrix has no exponents beyond 255,
+// which would run into signs.
+inline bool decodes_pairs(const Stored& stored) {
+  return stored.form == float_form(stored.symbol_cols, false) &&
+         stored.lowest + ((most_high(stored.symbol_cols, stored.form) + 1) << stored.cell_bits()) <= 256;
+}
+namespace pairs {
+
+constexpr uint32_t kSigns = 0x807f807f;  // with mantissas, of two bf16; their exponents are between
+inline void put(uint32_t pair, uint16_t* to) {
+  to[0] = static_cast<uint16_t>(pair);
+  to[1] = static_cast<uint16_t>(pair >> 16);
+}
+
+// 32 columns of four or eight symbols; `words` are the raw ones of these columns.
+inline void add_raw_to_eights(const uint32_t* entries, const uint32_t* words, uint32_t least, uint16_t* to) {
+  constexpr uint32_t kHighs = 0x66666666, kLows = 0x99999999, kExponents = 0x07800780;
+  for (int i = 0; i < 4; ++i, to += 8) {
+    const uint32_t lows = std::rotr(words[kSignMantissaBits + i / 2], i % 2 * 2);
+    const uint32_t offsets = (entries[i] & kHighs) | (lows & kLows);
+#pragma GCC unroll 4
+    for (int pair = 0; pair < 4; ++pair) {
+      const int rotation = eights_rotation(pair);
+      put(((std::rotr(offsets, rotation) & kExponents) + least) |
+              (std::rotr(words[2 * i + pair / 2], rotation) & kSigns),
+          to + 2 * pair);
+    }
+  }
+}
+inline void add_raw_to_fours(const uint32_t* entries, const uint32_t* words, uint32_t least, uint16_t* to) {
+  for (int i = 0; i < 8; ++i, to += 4) {
+    const uint32_t offsets = (entries[i] & 0xfefefefe) | (words[kSignMantissaBits] >> i & 0x01010101), signs = words[i];
+    const auto apart = [](uint32_t bytes) { return (bytes & 0xff) | (bytes & 0xff00) << 8; };
+#pragma GCC unroll 2
+    for (int pair = 0; pair < 2; ++pair) {
+      const uint32_t of_signs = apart(signs >> (16 * pair));
+      put(((apart(offsets >> (16 * pair)) << 7) + least) | (of_signs << 8 & 0x80008000) | (of_signs & 0x007f007f),
+          to + 2 * pair);
+    }
+  }
+}
+
+}  // namespace pairs
+
+// As decode_segment, where decodes_pairs(): the segment's numbers of bf16 before patches, of kTogether lanes from
+// `lane` on, so that one's look-ups run beside the others' (four: 1.4x the speed of one). `raw` and to[] are the first
+// lane's; the next one's numbers are to_stride further.
+inline constexpr int kTogether = 4;
+template <int kSymbolCols, class Codes, class F>
+void decode_pairs_of(const Stored& stored, const Codes& codes, int lane, std::array<int64_t, kTogether>& positions,
+                     const uint8_t* raw, uint16_t* to, int64_t to_stride, F after_symbol) {
+  constexpr Form kForm = float_form(kSymbolCols, false);
+  constexpr int kGroupSymbols = 32 / kSymbolCols;
+  const uint32_t mask = (1u << stored.table_bits) - 1, least = static_cast<uint32_t>(stored.lowest) * 0x00800080;
+  const uint8_t* table = stored.table;
+  std::array<std::array<uint32_t, kSegmentSymbols>, kTogether> entries;
+  std::array<int64_t, kTogether> at = positions;
+  for (int symbol = 0; symbol < kSegmentSymbols; ++symbol)
+#pragma GCC unroll 4
+    for (int i = 0; i < kTogether; ++i) {
+      const uint32_t entry = load_u32(table + 4 * (static_cast<uint32_t>(codes.window(at[i], lane + i)) & mask));
+      entries[i][symbol] = entry;
+      at[i] += length_of_entry(kSymbolCols, kForm, entry);
+      after_symbol(at[i]);
+    }
+  positions = at;
+  for (int i = 0; i < kTogether; ++i, raw += stored.raw_lane_bytes(), to += to_stride)
+    for (int group = 0; group < kSymbolCols; ++group) {
+      std::array<uint32_t, kForm.raw_bits> words;
+      for (int j = 0; j < kForm.raw_bits; ++j) words[j] = load_u32(raw + raw_word_offset(kSymbolCols, kForm, group, j));
+      const uint32_t* of_group = entries[i].data() + group * kGroupSymbols;
+      if constexpr (kSymbolCols == 8)
+        pairs::add_raw_to_eights(of_group, words.data(), least, to + 32 * group);
+      else
+        pairs::add_raw_to_fours(of_group, words.data(), least, to + 32 * group);
+    }
+}
+template <class Codes, class F>
+void decode_pairs(const Stored& stored, const Codes& codes, int lane, std::array<int64_t, kTogether>& positions,
+                  const uint8_t* raw, uint16_t* to, int64_t to_stride, F after_symbol) {
+  if (stored.symbol_cols == 8)
+    decode_pairs_of<8>(stored, codes, lane, positions, raw, to, to_stride, after_symbol);
+  else
+    decode_pairs_of<4>(stored, codes, lane, positions, raw, to, to_stride, after_symbol);
 }
 
 // The codes begin at `position`, which moves on; the lane's raw words of the segment are at `raw`. Calls
