@@ -2,6 +2,7 @@
 #include "experiments/library/encoding.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <vector>
 
@@ -16,8 +17,9 @@ std::string difference(const codecs::Codec& codec, const datasets::MatrixView& m
   codecs::ErrorBound bound;
   if (!codec.lossless && codec.error_bound != nullptr) bound = codec.error_bound(matrix, settings);
   if (!bound.exact()) return codecs::check_bound(matrix, decoded, bound).violation;
+  // std::mismatch alone compares byte by byte.
+  if (decoded.empty() || std::memcmp(decoded.data(), matrix.elements.data(), decoded.size()) == 0) return {};
   const auto [got, expected] = std::mismatch(decoded.begin(), decoded.end(), matrix.elements.begin());
-  if (got == decoded.end()) return {};
   const int64_t element = (got - decoded.begin()) / datasets::element_bytes(matrix.type);
   return "The decoded element at row " + std::to_string(element / matrix.shape.cols) + ", column " +
          std::to_string(element % matrix.shape.cols) + " is another one.";

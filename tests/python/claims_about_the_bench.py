@@ -16,9 +16,10 @@ import torch
 import ecmv
 from claims_about_records import results_csv
 from ecmv.torch.bench import checks, stores
-from ecmv.torch.bench.__main__ import main
+from ecmv.torch.bench.__main__ import Bench as Runner
+from ecmv.torch.bench.__main__ import main, parse
+from ecmv.torch.bench.largest import largest
 from ecmv.torch.bench.models import SHAPES, Source
-from ecmv.torch.bench.summary import Capacity
 from ecmv.torch.bench.weights import llm_like
 
 SOURCE = pathlib.Path(os.environ["ECMV_TEST_SOURCE"])
@@ -44,7 +45,7 @@ class Bench(unittest.TestCase):
             config.write_text(json.dumps(CONFIG))
             status, printed = self.run_bench(
                 config, "--device", "cpu", "--modes", "eager", "--batch", "1,3", "--prompt", 8, "--samples", 6,
-                "--steps", 2, "--memory", "0.5", "--context", 64, "-o", records)
+                "--steps", 2, "-o", records)
             self.assertEqual(status, 0, printed)
             cases = ecmv.read_records(records)
             table = results_csv(records)
@@ -55,7 +56,6 @@ class Bench(unittest.TestCase):
                 self.assertEqual((line["entrants"]["kernels"], line["entrants"]["known_kernels"]),
                                  (1, 2 if line["kernel"]["op"] == "generate" else 1))
         self.assertTrue(build["compiler"] and build["build_type"], build)
-        self.assertIn("coded, eager: 0.5 GiB hold", printed)
         self.assertIn("of the speed of uncompressed, eager", printed)
         ok = cases[cases.status == "ok"]
         self.assertEqual(len(ok), 2 * 2 * 2, printed)  # batches, ops, ways to hold the weights
@@ -110,6 +110,7 @@ class Bench(unittest.TestCase):
                     (("--device", "cuda:99"), "--device cuda:99: PyTorch sees "),
                     (("--device", "cpu", "--batch", "x"), "counts are 1 or more, as in 1,16, not 'x'"),
                     (("--device", "cpu", "--memory", "x"), "sizes are numbers of GiB"),
+                    (("--device", "cpu", "--memory", "1"), "--memory is for GPUs"),
                     (("--device", "cpu", "-o", config / "records.jsonl"), "records.jsonl cannot be written: ")):
                 with self.subTest(arguments):
                     status, printed = self.run_bench(config, *arguments)
@@ -146,14 +147,40 @@ class Bench(unittest.TestCase):
             self.assertAlmostEqual(-(share * share.log2()).sum().item(), 2.577, delta=0.04)
             self.assertTrue(0.0095 < weights.float().std() < 0.042)
 
-    def test_the_largest_batch_is_what_memory_beside_the_weights_holds(self):
-        found = Capacity("coded, eager", 2 ** 30)
-        found.add(1, [0.010, 0.011, 0.012], 2 ** 20, 2 ** 20)
-        found.add(4, [0.020, 0.021, 0.019], 2 ** 20, 2 ** 20)
-        # 3 GiB less weights and 1 MiB hold 2047 MiB: 20 sequences of 100 MiB.
-        self.assertTrue(found.sentence(3, 100).startswith("coded, eager: 3 GiB hold 20 sequences of 100 tokens"))
-        # On the line through 11 ms for 1 and 20 ms for 4.
-        self.assertIn("; 294 tokens/s (computed from batches of 1 and 4", found.sentence(3, 100))
-        self.assertIn("hold no sequence", found.sentence(1, 100))
-        self.assertIn("hold 4 sequences", found.sentence(1.5, 100 * 1.24))
-        self.assertIn("200 tokens/s (measured)", found.sentence(1.5, 124))
+    def test_the_largest_batch_is_found_by_running_few(self):
+        for limit, of_weights, each, memory in ((1000, 100, 7, 10 ** 9), (1000, 100, 7, 500), (50, 10, 30, 10 ** 9),
+                                                (10 ** 6, 5, 1, 10 ** 9), (99, 100, 7, 10 ** 9), (30, 10, 30, 10 ** 9)):
+            tried = []
+
+            def needs(batch):
+                tried.append(batch)
+                used = of_weights + each * batch + batch // 10
+                return used if used <= memory else None
+
+            found, used = largest(limit, needs)
+            self.assertLessEqual(len(tried), 12)
+            self.assertEqual(len(tried), len(set(tried)))
+            right = max((batch for batch in range(limit + 1) if batch == 0 or (needs(batch) or limit + 1) <= limit))
+            self.assertEqual(found, right)
+            self.assertEqual(used, needs(found) if found else None)
+
+    def test_the_largest_batch_is_measured_with_full_caches(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config, records = pathlib.Path(folder, "tiny.json"), pathlib.Path(folder, "records.jsonl")
+            config.write_text(json.dumps(CONFIG))
+            arguments = [str(config), "--device", "cpu", "--modes", "eager", "--stores", "uncompressed,coded",
+                         "--prompt", "8", "--samples", "3", "--context", "64", "-o", str(records)]
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                bench = Runner(parse(arguments), arguments)
+                self.assertEqual(bench.run(), 0)
+                cache = CONFIG["num_hidden_layers"] * 2 * CONFIG["num_key_value_heads"] * CONFIG["head_dim"] * 64 * 2
+                bench.measure_largest((bench.stores[0].bytes + 20.5 * cache) / 2 ** 30)
+            cases = ecmv.read_records(records)
+        self.assertIn("uncompressed, eager: ", printed.getvalue())
+        self.assertIn(" GiB hold 20 sequences of 64 tokens, which take ", printed.getvalue())
+        found = cases[cases["data.prompt"] == 62].set_index("policy")
+        more = (bench.stores[0].bytes - bench.stores[1].bytes) // cache
+        self.assertEqual(found.loc["uncompressed", "data.sequences"], 20)
+        self.assertIn(found.loc["coded", "data.sequences"], (20 + more, 21 + more))
+        self.assertTrue((found.status == "ok").all())

@@ -245,23 +245,28 @@ class Encoder {
   void load_segment(int64_t first, int64_t there) {
     const auto lowest = static_cast<uint8_t>(model_.lowest);
     values_.fill(lowest), signs_.fill(0);
-    for (int64_t i = 0; i < there; ++i) {
-      if (form_.f8) {
+    if (form_.f8)
+      for (int64_t i = 0; i < there; ++i) {
         const uint8_t bits = elements_[first + i];
         values_[i] = bits >> 3 & 15, signs_[i] = bits & 0x87;
-      } else if (form_.floats) {
+      }
+    else if (form_.floats)
+      for (int64_t i = 0; i < there; ++i) {
         const uint32_t bits = load_u16(elements_ + 2 * (first + i));
         values_[i] = static_cast<uint8_t>(bits >> 7),
         signs_[i] = static_cast<uint8_t>((bits >> 8 & 0x80) | (bits & 0x7f));
-      } else {
-        values_[i] = elements_[first + i];
       }
-    }
+    else
+      std::copy_n(elements_ + first, std::max<int64_t>(0, there), values_.data());
     for (int i = 0; i < segment_cols_; ++i) lows_[i] = low_[values_[i]];
   }
 
   void encode_codes(int64_t there, int lane, int first_col) {
-    const int each = model_.symbol_cols, bits = high_bits(each);
+    model_.symbol_cols == 8 ? encode_codes_of<8>(there, lane, first_col) : encode_codes_of<4>(there, lane, first_col);
+  }
+  template <int each>
+  void encode_codes_of(int64_t there, int lane, int first_col) {
+    constexpr int bits = high_bits(each);
     for (int col = 0; col < segment_cols_; col += each) {
       uint32_t symbol = 0, outside = 0;
       for (int k = 0; k < each; ++k) {

@@ -68,10 +68,17 @@ inline constexpr int eights_sign_word(bool f8, int col) { return col / (f8 ? 8 :
 inline constexpr int eights_sign_shift(int col) { return (16 * (col % 2) + eights_rotation(col % 8 / 2)) & 31; }
 inline void pack_eights_signs(bool f8, const uint8_t* signs, uint32_t* words) {
   for (int j = 0; j < (f8 ? 4 : 8); ++j) words[j] = 0;
-  for (int col = 0; col < 32; ++col) {
-    const uint32_t mantissa = f8 ? (signs[col] & 7u) << 4 : signs[col] & 0x7fu, sign = (signs[col] & 0x80u) << 8;
+  const auto put = [&](int col, uint32_t mantissa) __attribute__((always_inline)) {
+    const uint32_t sign = (signs[col] & 0x80u) << 8;
     words[eights_sign_word(f8, col)] |= std::rotl(sign | mantissa, eights_sign_shift(col));
-  }
+  };
+  // Unrolled, all shifts are constants.
+  if (f8)
+#pragma GCC unroll 32
+    for (int col = 0; col < 32; ++col) put(col, (signs[col] & 7u) << 4);
+  else
+#pragma GCC unroll 32
+    for (int col = 0; col < 32; ++col) put(col, signs[col] & 0x7fu);
 }
 inline uint8_t eights_sign(bool f8, const uint32_t* words, int col) {
   const uint32_t bits = std::rotr(words[eights_sign_word(f8, col)], eights_sign_shift(col));
@@ -83,6 +90,7 @@ inline uint8_t eights_sign(bool f8, const uint32_t* words, int col) {
 inline constexpr int eights_raw_shift(int col) { return (eights_exponent_shift(col % 8) + 2 * (col / 8 % 2)) & 31; }
 inline void pack_eights(const uint8_t* lows, uint32_t* words) {
   words[0] = words[1] = 0;
+#pragma GCC unroll 32
   for (int col = 0; col < 32; ++col) words[col / 16] |= std::rotl(uint32_t{lows[col]}, eights_raw_shift(col));
 }
 inline void unpack_eights(const uint32_t* words, uint32_t* quads) {

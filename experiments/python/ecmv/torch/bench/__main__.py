@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import gc
 import random
+import statistics
 import sys
 
 import torch
@@ -11,7 +12,7 @@ import transformers
 
 from ...errors import Error
 from .. import products
-from . import checks, lines, machine, stores, summary
+from . import checks, largest, lines, machine, stores, summary
 from .models import SHAPES, Source
 from .sessions import Session
 
@@ -34,7 +35,8 @@ def parse(arguments):
     parser.add_argument("--layers", type=int, metavar="N", help="only the first N blocks of the model")
     parser.add_argument("--samples", type=int, default=11, help="of each case (11)")
     parser.add_argument("--steps", type=int, help="tokens of a sample (16; on a CPU 2)")
-    parser.add_argument("--memory", type=_sizes, default=[], metavar="GIB,...", help="tell the largest batch within it")
+    parser.add_argument("--memory", type=_sizes, default=[], metavar="GIB,...",
+                        help="find the largest batch within it, on a GPU")
     parser.add_argument("--context", type=int, default=4096, help="tokens of a sequence for --memory (4096)")
     parser.add_argument("--dfloat11", metavar="FOLDER", help="the model as DFloat11 has coded it")
     parser.add_argument("--seed", type=int, default=1)
@@ -54,6 +56,10 @@ def parse(arguments):
     for names, known in ((options.stores, stores.STORES), (options.modes, ("eager", "graph", "compiled"))):
         if unknown := [name for name in names if name not in known]:
             parser.error(f"There is no '{unknown[0]}'; there are {', '.join(known)}.")
+    if options.memory and options.device.type != "cuda":
+        parser.error("--memory is for GPUs: on a CPU PyTorch does not tell what memory it takes.")
+    if options.memory and options.context <= options.steps:
+        parser.error(f"--context is to be more than the {options.steps} steps of a sample, not {options.context}.")
     if min(options.samples, options.steps) < 1:
         parser.error("There is at least one sample of one step.")
     return options
@@ -82,7 +88,7 @@ class Bench:
         self.source = Source(options.model, options.layers, options.seed)
         self.lines = lines.Lines(options.output, self.device, arguments, options.seed)
         self.random = random.Random(options.seed)
-        self.stores, self.missing, self.capacities = [], [], {}
+        self.stores, self.missing, self.fastest = [], [], {}
         self.failed = False
 
     def run(self):
@@ -104,8 +110,7 @@ class Bench:
             for batch in self.options.batch:
                 self.measure(batch, prompt)
         for gibibytes in self.options.memory:
-            for capacity in self.capacities.values():
-                print(capacity.sentence(gibibytes, self.options.context))
+            self.measure_largest(gibibytes)
         return 1 if self.failed or not self.stores else 0
 
     def _elements(self):
@@ -154,11 +159,8 @@ class Bench:
             print(f"\n{op}: {self.source.name}, {batch} sequence{'s' * (batch > 1)}, prompt of {prompt} tokens")
             print(summary.table(records[op]), flush=True)
         self.failed |= any(record["status"] == "incorrect" for found in records.values() for record in found)
-        for session in sessions:
-            key = session.store.name, session.mode
-            capacity = self.capacities.setdefault(key, summary.Capacity(", ".join(key), session.store.bytes))
-            capacity.add(batch, session.samples["generate"], session.cache_bytes / batch / self._room(prompt),
-                         session.other_bytes)
+        for session in sorted(sessions, key=lambda one: -statistics.median(one.samples["generate"])):
+            self.fastest[session.store.name] = session.mode
         sessions.clear()
         torch.compiler.reset()
         self._free()
@@ -175,24 +177,77 @@ class Bench:
         if mode == "graph" and self.device.type != "cuda":
             return None, "refused", "There are no CUDA graphs on a CPU."
         session = Session(store, mode, ids, self._room(0))
+        status, reason = self._begin(session)
+        return (session if status == "ok" else None), status, reason
+
+    def _begin(self, session):
+        """(status, reason); the bytes that it needs besides weights and cache are session.other_bytes then."""
         try:
             self._free()
             before = machine.allocated(self.device)
             session.start()
             others = machine.most_allocated(self.device) - before - session.cache_bytes
-            session.other_bytes = max(0, others) + self._workspace(store)
+            session.other_bytes = max(0, others) + self._workspace(session.store)
             session.samples = {}
-            return session, "ok", ""
+            return "ok", ""
         except torch.OutOfMemoryError as error:
-            return None, "out_of_memory", "It does not fit into the device: " + str(error).split("\n", maxsplit=1)[0]
+            return "out_of_memory", "It does not fit into the device: " + str(error).split("\n", maxsplit=1)[0]
         except Exception as error:  # of compilers, captures and other programs' kernels
-            print(f"{store.name}, {mode}: {error}", file=sys.stderr)
-            return None, "error", f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"
+            print(f"{session.store.name}, {session.mode}: {error}", file=sys.stderr)
+            return "error", f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"
 
     def _workspace(self, store):
         return stores.workspace_bytes(self.device) if store.name == "coded" and self.device.type == "cuda" else 0
 
+    # --- the largest batch ---------------------------------------------------------------------------------------
+
+    def measure_largest(self, gibibytes):
+        """Each store alone, in the mode that was its fastest, since two such batches may not fit the device."""
+        records, context, steps, limit = [], self.options.context, self.options.steps, gibibytes * 2 ** 30
+        quick = "graph" if "graph" in self.options.modes else "eager"  # to search, as each try would be compiled anew
+        for store in self.stores:
+            mode = self.fastest.get(store.name, self.options.modes[0])
+
+            def make(batch, in_mode):
+                session = largest.FullSession(store, in_mode, batch, context, steps, self.device)
+                return session if self._begin(session)[0] == "ok" else None
+
+            def needs(batch):
+                session = make(batch, quick)
+                return None if session is None else self._peak_bytes(session)
+
+            batch, _ = largest.largest(limit, needs)
+            session = make(batch, mode) if batch > 0 else None
+            while batch > 0 and (session is None or self._peak_bytes(session) > limit):
+                session, batch = None, batch - 1
+                session = make(batch, mode) if batch > 0 else None
+            if session is None:
+                print(f"{store.name}, {mode}: {gibibytes:g} GiB hold no sequence of {context} tokens")
+                continue
+            used = self._peak_bytes(session)
+            print(f"{store.name}, {mode}: {gibibytes:g} GiB hold {batch} sequence{'s' * (batch > 1)} of {context} "
+                  f"tokens, which take {used / 2 ** 30:.2f} GiB", flush=True)
+            of_products = checks.check_products(store, self.reference, batch)
+            data = lines.data_of(self.source, self.reference, batch, context - steps)
+            data["parameters"]["memory_GiB"] = gibibytes
+            check = {"decode": "exact" if store.name in ("uncompressed", "coded") else "not checked", "guards": "none",
+                     "outputs": self._words_of_products(of_products) or "not checked"}
+            records += self._in_turns("generate", [session], data, {(store.name, mode): check})
+            del session
+            torch.compiler.reset()
+            self._free()
+        print(f"\ngenerate: {self.source.name}, the largest batch in {gibibytes:g} GiB, at the end of {context} tokens")
+        print(summary.table(records), flush=True)
+        self.failed |= any(record["status"] == "incorrect" for record in records)
+
     # --- checks --------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _words_of_products(share):
+        if share is None:
+            return ""
+        return (f"products take {share:.2f} of their bound" if share <= 1 else
+                f"products exceed their bound {share:.3g} times")
 
     def _checks(self, sessions, batch, ids):
         """(store, mode) -> the object `check` of its records."""
@@ -205,11 +260,8 @@ class Bench:
             allowed = 0.0 if reference is None else checks.allowed_distance(
                 max(checks.farthest(one.logits_of(token), reference) for one in plain))
         for session in sessions:
-            products = checks.check_products(session.store, self.reference, batch)
-            words = []
-            if products is not None:
-                words.append(f"products take {products:.2f} of their bound" if products <= 1 else
-                             f"products exceed their bound {products:.3g} times")
+            of_products = self._words_of_products(checks.check_products(session.store, self.reference, batch))
+            words = [of_products] if of_products else []
             if reference is not None:
                 far = checks.farthest(session.logits_of(token), reference)
                 verdict = "within" if far <= allowed else "exceed"
@@ -247,9 +299,12 @@ class Bench:
         if self.device.type != "cuda":
             return None
         free, total = torch.cuda.mem_get_info(self.device)
-        weights = session.store.bytes
-        return {"weight_bytes": weights, "device_bytes": total, "free_bytes": free,
-                "peak_bytes": weights + session.cache_bytes + session.other_bytes}
+        return {"weight_bytes": session.store.bytes, "device_bytes": total, "free_bytes": free,
+                "peak_bytes": self._peak_bytes(session)}
+
+    @staticmethod
+    def _peak_bytes(session):
+        return session.store.bytes + session.cache_bytes + session.other_bytes
 
 
 def main(arguments):

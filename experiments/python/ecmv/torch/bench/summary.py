@@ -1,7 +1,6 @@
-"""What is printed: a row for each way to run the model, and the largest batch within some memory."""
+"""What is printed: a row for each way to run the model."""
 
 import math
-import statistics
 
 from ...intervals import ratio_interval
 
@@ -50,42 +49,3 @@ def table(records):
                 lines.append(f"{rows_name(record)}: {against(base, record)} of the speed of {rows_name(base)} "
                              "(interval of 95 %)")
     return "\n".join(line.rstrip() for line in lines)
-
-
-class Capacity:
-    """The largest batch within some memory, of one way to run the model."""
-
-    def __init__(self, name, weight_bytes):
-        self.name, self.weight_bytes = name, weight_bytes
-        self.steps = {}  # sequences -> (seconds of a step, bytes of a cache for one token of one sequence, other bytes)
-
-    def add(self, sequences, samples, cache_bytes_of_token, other_bytes):
-        self.steps[sequences] = statistics.median(samples), cache_bytes_of_token, other_bytes
-
-    def sentence(self, gibibytes, context):
-        """Weights, a token's cache and what else is needed were measured; the rest is computed from them."""
-        most = max(self.steps)
-        _, of_token, other = self.steps[most]
-        free = gibibytes * 2 ** 30 - self.weight_bytes - other
-        batch = int(free // (of_token * context)) if free > 0 else 0
-        text = f"{self.name}: {gibibytes:g} GiB hold "
-        if batch < 1:
-            return text + f"no sequence of {context} tokens (weights {self.weight_bytes / 2 ** 30:.2f} GiB)"
-        seconds, how = self.seconds_of(batch)
-        return (text + f"{batch} sequence{'s' * (batch > 1)} of {context} tokens (computed: weights "
-                f"{self.weight_bytes / 2 ** 30:.2f} GiB, {of_token * context / 2 ** 20:.1f} MiB a sequence, "
-                f"{other / 2 ** 30:.2f} GiB besides, all measured)"
-                + (f"; {batch / seconds:.0f} tokens/s ({how})" if seconds else ""))
-
-    def seconds_of(self, batch):
-        """(seconds of a step, whether they are measured) on the line through the nearest measured batches."""
-        if batch in self.steps:
-            return self.steps[batch][0], "measured"
-        known = sorted(self.steps)
-        if len(known) < 2:
-            return None, ""
-        upper = next((i for i, one in enumerate(known) if one > batch), len(known) - 1)
-        a, b = known[max(upper, 1) - 1], known[max(upper, 1)]
-        ta, tb = self.steps[a][0], self.steps[b][0]
-        seconds = ta + (tb - ta) * (batch - a) / (b - a)
-        return (seconds if seconds > 0 else None), f"computed from batches of {a} and {b} with the prompt's context"
