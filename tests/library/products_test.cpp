@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <deque>
 #include <fstream>
 #include <limits>
 #include <thread>
@@ -680,6 +681,49 @@ TEST_CASE("products on the emulator share a workspace", "[emulator]") {
 
 TEST_CASE("products on a GPU share a workspace", "[gpu]") {
   check_shared_workspace(open_or_skip("cuda"), "quad_huffman");
+}
+
+// As ecmv.torch binds a model: several threads read the sections of their matrices at once.
+void check_threads_that_bind(const Context& context, const char* codec) {
+  need_codec(codec);
+  constexpr int kThreads = 3, kRounds = 4;
+  std::vector<Weights> weights;
+  for (int i = 0; i < kThreads; ++i) weights.push_back(some_weights(codec, "bf16", 32 + 16 * i, 512));
+  std::deque<HeldSections> held;
+  for (const Weights& one : weights) held.emplace_back(context, one.matrix);
+  ecmv_workspace* workspace = nullptr;
+  REQUIRE(ecmv_make_workspace(context.get(), &workspace) == ECMV_OK);
+  std::vector<std::string> errors(kThreads);
+  std::vector<Product> products(kThreads);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kThreads; ++i)
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < kRounds; ++round) {
+        ecmv_product_options options = options_of(2, "bf16", "f32");
+        options.workspace = workspace;
+        ecmv_product* product = nullptr;
+        if (held[i].bind_known(context, options, &product) != ECMV_OK) errors[i] = ecmv_last_error();
+        products[i] = Product(product);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  ecmv_free_workspace(workspace);
+  for (size_t i = 0; i < kThreads; ++i) {
+    CHECK(errors[i].empty());
+    if (products[i] != nullptr) check_enqueue(context, products[i], weights[i], {"bf16"}, {"f32"}, {}, 2, 3);
+  }
+}
+
+TEST_CASE("several threads bind products of sections with one workspace") {
+  check_threads_that_bind(open("best"), "quad_huffman");
+}
+
+TEST_CASE("several threads bind products of sections on the emulator", "[emulator]") {
+  check_threads_that_bind(open_or_skip("emulator"), "quad_huffman");
+}
+
+TEST_CASE("several threads bind products of sections on a GPU", "[gpu]") {
+  check_threads_that_bind(open_or_skip("cuda"), "quad_huffman");
 }
 
 TEST_CASE("a product outlives its matrix, its context and its memory's handles") {
