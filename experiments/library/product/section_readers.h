@@ -27,7 +27,7 @@ class SectionReaders {
   }
 
  private:
-  // Copies of 4 MiB run at the speed of long ones; 16 threads hash 10 GB/s each, so copies beside them gained nothing.
+  // Long enough for the full speed of a copy. A thread does not copy beside its own work on a piece: other threads do.
   static constexpr size_t kPieceBytes = size_t{4} << 20;
 
   // Host memory for one piece, and a stream of its own.
