@@ -354,6 +354,11 @@ TEST_CASE("with more tokens a product moves on to kernels that read the matrix l
                                        {17, "warpgroup24"},
                                        {64, "warpgroup24"}})
     CHECK(ecmv_product_kernel(product.get(), tokens) == std::string("emulator/matmul/fragments/") + policy);
+  // More than it multiplies at a time are for parts, whose sums take no more memory.
+  const Product most = bind(context, w.matrix, options_of(128, "bf16", "bf16")),
+                many = bind(context, w.matrix, options_of(512, "bf16", "bf16"));
+  CHECK(ecmv_product_scratch_bytes(many.get()) == ecmv_product_scratch_bytes(most.get()));
+  check_enqueue(context, many, w, {"bf16"}, {"bf16"}, {}, 300, 5);
 }
 
 TEST_CASE("products on the emulator read and store where the caller wants", "[emulator]") {
