@@ -295,8 +295,9 @@ ECMV_API ecmv_status ecmv_bind_product(const ecmv_context* context, const ecmv_c
 
 /* The same for a matrix whose bytes are in the context's memory alone, after a copy or from a file: `description` has
  * its hash, and the places of its sections [count] are in the context's memory, aligned as options->sections are. They
- * are read once, at the speed of the copy to the host, and compared with the hash: ECMV_MALFORMED if they are others.
- * What ecmv_from_sections says of hashes holds here: the codec checks nothing. options->sections is NULL. */
+ * are read once and compared with the hash: ECMV_MALFORMED if they are others, ECMV_INVALID_ARGUMENT without a hash.
+ * What ecmv_from_sections says of hashes holds here: the codec checks nothing. options->sections is NULL. Several
+ * threads that bind at once read at once. */
 ECMV_API ecmv_status ecmv_bind_known_product(const ecmv_context* context, const ecmv_description* description,
                                              const ecmv_stored_section* sections, size_t count,
                                              const ecmv_product_options* options, ecmv_product** product);

@@ -20,6 +20,7 @@ from ecmv.torch.bench.__main__ import Bench as Runner
 from ecmv.torch.bench.__main__ import main, parse
 from ecmv.torch.bench.largest import largest
 from ecmv.torch.bench.models import SHAPES, Source
+from ecmv.torch.bench.summary import against
 from ecmv.torch.bench.weights import llm_like
 
 SOURCE = pathlib.Path(os.environ["ECMV_TEST_SOURCE"])
@@ -164,6 +165,11 @@ class Bench(unittest.TestCase):
             self.assertEqual(found, right)
             self.assertEqual(used, needs(found) if found else None)
 
+    def test_speeds_of_different_batches_are_compared_by_tokens(self):
+        def record(batch, seconds):
+            return {"kernel": {"batch": batch}, "time": {"samples_s": [seconds] * 6}}
+        self.assertEqual(against(record(10, 1.0), record(15, 1.0)), "1.500 (1.500 to 1.500)")
+
     def test_the_largest_batch_is_measured_with_full_caches(self):
         with tempfile.TemporaryDirectory() as folder:
             config, records = pathlib.Path(folder, "tiny.json"), pathlib.Path(folder, "records.jsonl")
@@ -176,10 +182,19 @@ class Bench(unittest.TestCase):
                 self.assertEqual(bench.run(), 0)
                 cache = CONFIG["num_hidden_layers"] * 2 * CONFIG["num_key_value_heads"] * CONFIG["head_dim"] * 64 * 2
                 bench.measure_largest((bench.stores[0].bytes + 20.5 * cache) / 2 ** 30)
+                bench.measure_largest((bench.stores[1].bytes + 1.5 * cache) / 2 ** 30)  # less than uncompressed weights
+                self.assertFalse(bench.failed)
+                with unittest.mock.patch.object(bench, "_begin", lambda session: ("error", "It broke.")):
+                    bench.measure_largest(1)
+                self.assertTrue(bench.failed)
             cases = ecmv.read_records(records)
+        self.assertEqual(cases[cases.status == "error"].reason.tolist(), 2 * ["It broke."])
+        beyond = cases[cases.status == "out_of_memory"]
+        self.assertEqual(beyond.policy.tolist(), ["uncompressed"])
+        self.assertIn("GiB hold no sequence of 64 tokens.", beyond.reason.item())
         self.assertIn("uncompressed, eager: ", printed.getvalue())
         self.assertIn(" GiB hold 20 sequences of 64 tokens, which take ", printed.getvalue())
-        found = cases[cases["data.prompt"] == 62].set_index("policy")
+        found = cases[(cases["data.prompt"] == 62) & (cases["data.sequences"] > 1)].set_index("policy")
         more = (bench.stores[0].bytes - bench.stores[1].bytes) // cache
         self.assertEqual(found.loc["uncompressed", "data.sequences"], 20)
         self.assertIn(found.loc["coded", "data.sequences"], (20 + more, 21 + more))

@@ -150,9 +150,9 @@ struct TileDecoder {
   const Stored& stored;
   const bool in_pairs = decodes_pairs(stored);
   int64_t group = 0, column = 0;
-  std::vector<uint16_t> numbers = std::vector<uint16_t>(kLanes * kMostTileCols);
-  std::vector<int16_t> elements = std::vector<int16_t>(kLanes * kMostTileCols);
-  std::vector<uint8_t> signs = std::vector<uint8_t>(kLanes * kMostTileCols);
+  std::vector<uint16_t> numbers = std::vector<uint16_t>(in_pairs ? kLanes * kMostTileCols : 0);
+  std::vector<int16_t> elements = std::vector<int16_t>(in_pairs ? 0 : kLanes * kMostTileCols);
+  std::vector<uint8_t> signs = std::vector<uint8_t>(in_pairs ? 0 : kLanes * kMostTileCols);
   LaneWords words = {};
 
   void decode(int64_t of_group, int64_t of_column) {

@@ -175,5 +175,10 @@ def _bind_all(waiting):
         list(pool.map(attempt(check), waiting))
         for module in reversed(firsts):
             attempt(make)(module)
-        list(pool.map(attempt(make), (module for module in waiting if module.product is None)))
+        # One thread a place: of two products of one, that which is dropped would take the other's binding with it.
+        places = {place_of(module.coded, module.bias): module for module in waiting if module.product is None}
+        list(pool.map(attempt(make), places.values()))
+    for module in waiting:
+        if module.product is None:  # it shares its bytes with another, which is bound
+            attempt(make)(module)
     return errors

@@ -203,33 +203,21 @@ class Bench:
 
     def measure_largest(self, gibibytes):
         """Each store alone, in the mode that was its fastest, since two such batches may not fit the device."""
-        records, context, steps, limit = [], self.options.context, self.options.steps, gibibytes * 2 ** 30
-        quick = "graph" if "graph" in self.options.modes else "eager"  # to search, as each try would be compiled anew
+        records, context, steps = [], self.options.context, self.options.steps
         for store in self.stores:
             mode = self.fastest.get(store.name, self.options.modes[0])
-
-            def make(batch, in_mode):
-                session = largest.FullSession(store, in_mode, batch, context, steps, self.device)
-                return session if self._begin(session)[0] == "ok" else None
-
-            def needs(batch):
-                session = make(batch, quick)
-                return None if session is None else self._peak_bytes(session)
-
-            batch, _ = largest.largest(limit, needs)
-            session = make(batch, mode) if batch > 0 else None
-            while batch > 0 and (session is None or self._peak_bytes(session) > limit):
-                session, batch = None, batch - 1
-                session = make(batch, mode) if batch > 0 else None
-            if session is None:
-                print(f"{store.name}, {mode}: {gibibytes:g} GiB hold no sequence of {context} tokens")
-                continue
-            used = self._peak_bytes(session)
-            print(f"{store.name}, {mode}: {gibibytes:g} GiB hold {batch} sequence{'s' * (batch > 1)} of {context} "
-                  f"tokens, which take {used / 2 ** 30:.2f} GiB", flush=True)
-            of_products = checks.check_products(store, self.reference, batch)
+            session, status, reason = self._largest(store, mode, gibibytes * 2 ** 30)
+            batch = 1 if session is None else len(session.prompt_ids)
             data = lines.data_of(self.source, self.reference, batch, context - steps)
             data["parameters"]["memory_GiB"] = gibibytes
+            if session is None:
+                self.failed |= status == "error"
+                records.append(lines.missing(data, "generate", mode, store.name, self.device, status, reason))
+                self.lines.write(records[-1])
+                continue
+            print(f"{store.name}, {mode}: {gibibytes:g} GiB hold {batch} sequence{'s' * (batch > 1)} of {context} "
+                  f"tokens, which take {self._peak_bytes(session) / 2 ** 30:.2f} GiB", flush=True)
+            of_products = checks.check_products(store, self.reference, batch)
             check = {"decode": "exact" if store.name in ("uncompressed", "coded") else "not checked", "guards": "none",
                      "outputs": self._words_of_products(of_products) or "not checked"}
             records += self._in_turns("generate", [session], data, {(store.name, mode): check})
@@ -239,6 +227,34 @@ class Bench:
         print(f"\ngenerate: {self.source.name}, the largest batch in {gibibytes:g} GiB, at the end of {context} tokens")
         print(summary.table(records), flush=True)
         self.failed |= any(record["status"] == "incorrect" for record in records)
+
+    def _largest(self, store, mode, limit):
+        """(session, status, reason): begun with the largest batch that stays within `limit` bytes; None: there is none.
+
+        Batches are tried in a mode that compiles nothing, and the last one in its own, which may need a little more.
+        """
+        quick = "graph" if "graph" in self.options.modes else "eager"
+        failure = []
+
+        def begin(batch, in_mode):
+            session = largest.FullSession(store, in_mode, batch, self.options.context, self.options.steps, self.device)
+            status, reason = self._begin(session)
+            if status == "error":
+                failure[:] = [(status, reason)]
+            return session if status == "ok" else None
+
+        def needs(batch):
+            session = begin(batch, quick)
+            return None if session is None else self._peak_bytes(session)
+
+        batch, _ = largest.largest(limit, needs)
+        while batch > 0 and not failure:
+            session = begin(batch, mode)
+            if session is not None and self._peak_bytes(session) <= limit:
+                return session, "ok", ""
+            session, batch = None, batch - 1
+        return None, *(failure[0] if failure else ("out_of_memory", f"{limit / 2 ** 30:g} GiB hold no sequence of "
+                                                   f"{self.options.context} tokens."))
 
     # --- checks --------------------------------------------------------------------------------------------------
 

@@ -23,8 +23,9 @@ def row_of(record):
 
 
 def against(base, other):
-    """"1.21 (1.19 to 1.23) times": the speed of `other` over that of `base`, with the interval of 95 %."""
-    low, middle, high = ratio_interval(base["time"]["samples_s"], other["time"]["samples_s"])
+    """"1.21 (1.19 to 1.23) times": tokens a second of `other` over those of `base`, with the interval of 95 %."""
+    low, middle, high = ratio_interval(*([seconds / record["kernel"]["batch"]
+                                          for seconds in record["time"]["samples_s"]] for record in (base, other)))
     return f"{middle:.3f} ({low:.3f} to {high:.3f})" if math.isfinite(high) else f"{middle:.3f} (too few samples)"
 
 
