@@ -27,7 +27,8 @@ class SectionReaders {
   }
 
  private:
-  // Long enough for the full speed of a copy. A thread does not copy beside its own work on a piece: other threads do.
+  // A thread does not copy beside its own work on a piece: other threads do. (11.3 GB in 129 matrices, H200, 16
+  // threads: loading and binding took 3.4 s, loading 16.1 GB of uncompressed weights 2.5. No other size was tried.)
   static constexpr size_t kPieceBytes = size_t{4} << 20;
 
   // Host memory for one piece, and a stream of its own.
