@@ -174,6 +174,7 @@ TEST_CASE("data that does not fit into memory is out_of_memory with the numbers,
   CHECK(fixture.records[0].status == Status::out_of_memory);
   CHECK_THAT(fixture.records[0].reason, ContainsSubstring("GiB are available"));
   CHECK(fixture.records[0].data.rows == 131000);
+  INFO(fixture.records[1].reason);
   CHECK(fixture.records[1].status == Status::ok);
   CHECK(summary.exit_code() == 5);
 }
