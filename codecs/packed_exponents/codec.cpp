@@ -12,15 +12,18 @@
 namespace ecmv::codecs::packed_exponents {
 namespace {
 
-uint16_t element_of(const datasets::MatrixView& matrix, int64_t i) {
-  return modelling::load<uint16_t>(matrix.elements, static_cast<size_t>(2 * i));
-}
-
 // The window with the fewest elements outside, of equally good ones the lowest. Exponent 255 is outside of all.
 int best_lowest(const datasets::MatrixView& matrix) {
+  // Elements beside each other often have the same exponent, and a count waits for the one before it.
+  constexpr int64_t kCounts = 4;
+  std::array<std::array<int64_t, 256>, kCounts> counts{};
+  for (int64_t i = 0; i < matrix.shape.elements(); ++i) {
+    const auto element = modelling::load<uint16_t>(matrix.elements, static_cast<size_t>(2 * i));
+    ++counts[static_cast<size_t>(i % kCounts)][static_cast<size_t>(exponent_of(element))];
+  }
   std::array<int64_t, 256> count{};
-  for (int64_t i = 0; i < matrix.shape.elements(); ++i)
-    ++count[static_cast<size_t>(exponent_of(element_of(matrix, i)))];
+  for (size_t exponent = 0; exponent < count.size(); ++exponent)
+    for (const auto& some : counts) count[exponent] += some[exponent];
   int best = 0;
   int64_t inside = 0;
   for (int i = 0; i < kCodes; ++i) inside += count[static_cast<size_t>(i)];
@@ -47,14 +50,24 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   for (int64_t row = 0; row < rows; ++row) {
     if (row % kRowsPerBlock == 0) modelling::append<uint64_t>(blocks, records.size() / 4);
     for (int64_t first = 0; first < cols; first += kGroupCols) {
-      std::array<uint16_t, kLines * kStripCols> group{};
-      for (int64_t col = first; col < std::min(first + kGroupCols, cols); ++col) {
-        const uint16_t element = element_of(matrix, row * cols + col), stored = clamped(element, lowest);
-        put_field(group.data(), col - first, static_cast<uint16_t>(stored - (lowest << 7)));
-        if (stored != element)
-          modelling::append<uint32_t>(records, packed_record({row % kRowsPerBlock, col, exponent_of(element)}));
+      const int64_t there = std::min(kGroupCols, cols - first);
+      std::array<uint16_t, kGroupCols> elements, group;
+      elements.fill(static_cast<uint16_t>(lowest << 7));
+      std::memcpy(elements.data(), matrix.elements.data() + 2 * (row * cols + first), static_cast<size_t>(2 * there));
+      unsigned outside = 0;
+      for (size_t i = 0; i < elements.size(); ++i) {
+        const uint16_t stored = clamped(elements[i], lowest);
+        outside |= stored ^ elements[i];
+        group[i] = static_cast<uint16_t>(stored - (lowest << 7));
       }
-      std::memcpy(fields.bytes.data() + group_offset(rows, cols, row, first), group.data(),
+      for (int64_t i = 0; outside != 0 && i < there; ++i) {
+        const uint16_t element = elements[static_cast<size_t>(i)];
+        if (clamped(element, lowest) != element)
+          modelling::append<uint32_t>(records, packed_record({row % kRowsPerBlock, first + i, exponent_of(element)}));
+      }
+      std::array<uint16_t, kLines * kStripCols> words;
+      pack_group(group.data(), words.data());
+      std::memcpy(fields.bytes.data() + group_offset(rows, cols, row, first), words.data(),
                   static_cast<size_t>(group_bytes(cols, first)));
     }
   }
@@ -96,15 +109,7 @@ Stored open_checked(const CompressedView& view) {
 
 void decode(const CompressedView& view, std::span<std::byte> out) {
   const Stored stored = open_checked(view);
-  std::array<uint16_t, kLines * kStripCols> group{};
-  for (int64_t row = 0; row < stored.rows; ++row)
-    for (int64_t first = 0; first < stored.cols; first += kGroupCols) {
-      stored.copy_group(row, first, group.data());
-      for (int64_t col = first; col < std::min(first + kGroupCols, stored.cols); ++col) {
-        const uint16_t element = static_cast<uint16_t>(field_at(group.data(), col - first) + (stored.lowest << 7));
-        std::memcpy(out.data() + 2 * (row * stored.cols + col), &element, 2);
-      }
-    }
+  for (int64_t row = 0; row < stored.rows; ++row) stored.decode_row(row, out.data() + 2 * row * stored.cols);
   for (int64_t block = 0; block < block_count(stored.rows); ++block)
     for (uint64_t i = stored.first_record(block); i < stored.first_record(block + 1); ++i) {
       const Record record = stored.record(i);

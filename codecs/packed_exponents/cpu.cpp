@@ -9,14 +9,7 @@ namespace {
 // Decodes rows [begin, end) but for what records say.
 void decode_fields(const Stored& stored, backends::Rows rows, std::byte* out) {
   for (int64_t row = rows.begin; row < rows.end; ++row)
-    for (int64_t first = 0; first < stored.cols; first += kGroupCols) {
-      uint16_t words[kLines * kStripCols] = {};
-      stored.copy_group(row, first, words);
-      for (int64_t col = 0; col < std::min(kGroupCols, stored.cols - first); ++col, out += 2) {
-        const uint16_t element = static_cast<uint16_t>(field_at(words, col) + (stored.lowest << 7));
-        std::memcpy(out, &element, 2);
-      }
-    }
+    stored.decode_row(row, out + 2 * (row - rows.begin) * stored.cols);
 }
 void decode_rows(const Stored& stored, backends::Rows rows, std::byte* out) {
   decode_fields(stored, rows, out);

@@ -79,8 +79,7 @@ inline constexpr uint16_t clamped(uint16_t element, int lowest) {
 // strip 3 keeps in the neighbouring word.
 inline constexpr int kCodePlace[kStrips] = {8, 4, 0, 12}, kSignPlace[kStrips] = {15, 11, 7, 3};
 
-// The element at a column of a group less `lowest` exponents, and its inverse for a group of zeros. `words`: the
-// group's, 32 a line.
+// The element at a column of a group less `lowest` exponents. `words`: the group's, 32 a line.
 inline uint16_t field_at(const uint16_t* words, int64_t col) {
   const int64_t strip = col / kStripCols, w = col % kStripCols;
   const unsigned byte = words[(1 + strip / 2) * kStripCols + w] >> (strip % 2 * 8) & 255u,
@@ -88,14 +87,30 @@ inline uint16_t field_at(const uint16_t* words, int64_t col) {
                  sign = words[strip == 3 ? w ^ 1 : w] >> kSignPlace[strip] & 1u;
   return static_cast<uint16_t>(sign << 15 | code << 8 | byte);
 }
-inline void put_field(uint16_t* words, int64_t col, uint16_t field) {
-  const int64_t strip = col / kStripCols, w = col % kStripCols;
-  const auto put = [](uint16_t& word, unsigned bits, int64_t place) {
-    word = static_cast<uint16_t>(word | bits << place);
+
+// All of a group: its lines, of its elements less `lowest` exponents, with zeros past the last column.
+inline void pack_group(const uint16_t* fields, uint16_t* words) {
+  const uint16_t *strip0 = fields, *strip1 = fields + kStripCols, *strip2 = fields + 2 * kStripCols,
+                 *strip3 = fields + 3 * kStripCols;
+  for (int64_t w = 0; w < kStripCols; ++w) {
+    words[w] = static_cast<uint16_t>((strip0[w] & 0x8700u) | (strip1[w] & 0x8700u) >> 4 | (strip2[w] & 0x8700u) >> 8 |
+                                     (strip3[w] & 0x0700u) << 4 | (strip3[w ^ 1] & 0x8000u) >> 12);
+    words[kStripCols + w] = static_cast<uint16_t>((strip0[w] & 255u) | (strip1[w] & 255u) << 8);
+    words[2 * kStripCols + w] = static_cast<uint16_t>((strip2[w] & 255u) | (strip3[w] & 255u) << 8);
+  }
+}
+// The elements of its lines.
+inline void unpack_group(const uint16_t* words, int lowest, uint16_t* elements) {
+  const auto put = [&](int64_t at, unsigned field) {
+    elements[at] = static_cast<uint16_t>(field + (static_cast<unsigned>(lowest) << 7));
   };
-  put(words[(1 + strip / 2) * kStripCols + w], field & 255u, strip % 2 * 8);
-  put(words[w], field >> 8 & 7u, kCodePlace[strip]);
-  put(words[strip == 3 ? w ^ 1 : w], field >> 15 & 1u, kSignPlace[strip]);
+  for (int64_t w = 0; w < kStripCols; ++w) {
+    const unsigned signs_and_codes = words[w], first = words[kStripCols + w], second = words[2 * kStripCols + w];
+    put(w, (signs_and_codes & 0x8700u) | (first & 255u));
+    put(kStripCols + w, (signs_and_codes << 4 & 0x8700u) | first >> 8);
+    put(2 * kStripCols + w, (signs_and_codes << 8 & 0x8700u) | (second & 255u));
+    put(3 * kStripCols + w, (signs_and_codes >> 4 & 0x0700u) | (words[w ^ 1] << 12 & 0x8000u) | second >> 8);
+  }
 }
 
 }  // namespace ecmv::codecs::packed_exponents

@@ -1,6 +1,7 @@
 // The stored matrix as kernels on CPUs see it. They trust the bytes: they run only what the reference decoder accepted.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -29,6 +30,15 @@ struct Stored {
   // Copies a row's part of a group that begins at a column: all lines that it has.
   void copy_group(int64_t row, int64_t first_col, uint16_t* words) const {
     std::memcpy(words, group(row, first_col), static_cast<size_t>(group_bytes(cols, first_col)));
+  }
+  // What is stored of a row, to `out`, which may have any alignment.
+  void decode_row(int64_t row, std::byte* out) const {
+    uint16_t words[kLines * kStripCols] = {}, elements[kGroupCols];
+    for (int64_t first = 0; first < cols; first += kGroupCols) {
+      copy_group(row, first, words);
+      unpack_group(words, lowest, elements);
+      std::memcpy(out + 2 * first, elements, static_cast<size_t>(2 * std::min(kGroupCols, cols - first)));
+    }
   }
   Record record(uint64_t i) const { return record_of(load<uint32_t>(records, static_cast<int64_t>(i))); }
   // What is stored of an element, less `lowest` exponents.

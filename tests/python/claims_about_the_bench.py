@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import os
 import pathlib
 import re
@@ -98,7 +99,9 @@ class Bench(unittest.TestCase):
             self.assertEqual(sorted(checked), [("EcmvLinear", shape, True) for shape in
                                                ((128, 128), (128, 384), (256, 128), (640, 128), (768, 128))])
             self.assertEqual(checks.check_products(coded, None, 2), 0.5)
-        self.assertEqual(len(checked), 10)
+            self.assertEqual(len(checked), 10)
+            plain.model.model.embed_tokens.weight.data.view(torch.int16)[:, 3] ^= 1
+            self.assertEqual(checks.check_products(coded, plain.model, 2), math.inf)
 
     def test_wrong_arguments_end_with_a_sentence_and_2_before_anything_is_measured(self):
         with tempfile.TemporaryDirectory() as folder:

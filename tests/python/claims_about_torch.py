@@ -163,7 +163,7 @@ class Conversion(Case):
     def test_what_stays_as_it_is_is_listed_with_the_reason(self):
         class Subclass(torch.nn.Linear):
             pass
-        tied = torch.nn.Embedding(256, 512, dtype=torch.bfloat16, device=DEVICE)
+        tied = torch.nn.Embedding(256, 512, max_norm=1, dtype=torch.bfloat16, device=DEVICE)
         model = torch.nn.ModuleDict({
             "two_bytes": linear_module(512, 256).half(), "single": linear_module(512, 256).float(),
             "subclass": Subclass(512, 256, device=DEVICE, dtype=torch.bfloat16), "hooked": linear_module(512, 256),
@@ -175,6 +175,7 @@ class Conversion(Case):
         report = ecmv.torch.convert_all_linear(model, skip=["left_out"], progress=False)
         self.assertEqual([one.name for one in report.converted], ["coded"])
         reasons = {one.name: one.reason for one in report.skipped}
+        self.assertIn("max_norm", reasons.pop("embedding"))
         for name, reason in (("two_bytes", "are float16"), ("single", "are float32"), ("subclass", "class is Subclass"),
                              ("hooked", "hooks"), ("head", r"also that of embedding \(Embedding\)"),
                              ("left_out", "to be skipped"), ("nested.left_out", "to be skipped"),
@@ -469,7 +470,7 @@ class Files(Case):
         self.path = pathlib.Path(folder.name, "model.safetensors")
         self.model = converted(self.make(DEVICE))
         ecmv.torch.save(self.model, self.path)
-        self.x = tokens(3, 256)
+        self.x, self.ids = tokens(3, 256), torch.tensor([[5, 63], [0, 5]], device=DEVICE)
 
     def test_a_saved_model_is_loaded_into_one_without_weights_or_with_others(self):
         y = self.model["a"](self.x)
@@ -479,15 +480,16 @@ class Files(Case):
             for name in ("b", "same"):
                 self.assertSame(loaded[name](y), self.model[name](y))
             self.assertIs(loaded["same"].coded, loaded["b"].coded)
-            self.assertSame(loaded["head"].weight, self.model["embedding"].weight)
-            self.assertEqual(loaded["head"].weight.data_ptr(), loaded["embedding"].weight.data_ptr())
+            self.assertSame(loaded["head"](self.x), self.model["head"](self.x))
+            self.assertSame(loaded["embedding"](self.ids), self.model["embedding"](self.ids))
+            self.assertIs(loaded["head"].coded, loaded["embedding"].coded)
         self.assertSame(ecmv.torch.load(loaded, self.path)["a"](self.x), y)
         self.assertSame(ecmv.torch.load(self.make(DEVICE), self.path, trusted=True)["a"](self.x), y)
 
     def test_the_library_reads_the_matrices_of_the_file(self):
         file = ecmv.library.make("ecmv_open_file", str(self.path).encode())
         matrix = coded_tensors.Matrix(ecmv.library.make("ecmv_load", file, b"a"))
-        self.assertEqual(ecmv.library.functions().ecmv_file_name(file, 2), None)
+        self.assertEqual(ecmv.library.functions().ecmv_file_name(file, 3), None)
         ecmv.library.functions().ecmv_close_file(file)
         self.assertSame(matrix.decode(), self.model["a"].decode().cpu())
 

@@ -172,19 +172,45 @@ class Files(Case):
 
 
 class Coverage(Case):
-    def test_every_linear_module_and_every_expert_is_coded_and_tied_weights_are_not(self):
-        for name, (matrices, skipped) in {"llama": (2 * 4 + 1, []), "qwen3": (2 * 4, ["lm_head"]),
-                                          "mixtral": (2 * (2 + 8) + 1, [])}.items():
-            for report in (self.coded(make(name)).ecmv_report,
-                           ecmv.torch.convert_all_linear(make(name), progress=False)):
+    def test_every_matrix_is_coded_and_tied_ones_once(self):
+        for name, matrices in {"llama": 2 * 4 + 2, "qwen3": 2 * 4 + 1, "mixtral": 2 * (2 + 8) + 2}.items():
+            converted = make(name)
+            report = ecmv.torch.convert_all_linear(converted, progress=False)
+            coded = self.coded(make(name))
+            for model, report in ((converted, report), (coded, coded.ecmv_report)):
                 with self.subTest(name):
-                    self.assertEqual(len(report.converted), matrices)
-                    self.assertEqual([one.name for one in report.skipped], skipped)
-        self.assertIn("needs it uncoded", str(ecmv.torch.convert_all_linear(make("qwen3"), progress=False)))
+                    self.assertEqual((len(report.converted), report.skipped), (matrices, []))
+                    head, table = model.lm_head.coded, model.model.embed_tokens.coded
+                    self.assertEqual(head.data_ptr() == table.data_ptr(), name == "qwen3")
+
+    def test_without_embeddings_a_tied_head_is_not_coded(self):
+        for report in (self.coded(make("qwen3"), embeddings=False).ecmv_report,
+                       ecmv.torch.convert_all_linear(make("qwen3"), embeddings=False, progress=False)):
+            self.assertEqual(len(report.converted), 2 * 4)
+            (skipped,) = report.skipped
+            self.assertEqual(skipped.name, "lm_head")
+            self.assertIn("needs it uncoded", skipped.reason)
+
+    def test_a_weight_that_files_have_twice_is_coded_once_if_both_are_the_same(self):
+        model = make("qwen3")
+        model.config.tie_word_embeddings = False
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+        for add in (0, 1):
+            with torch.no_grad():
+                model.lm_head.weight[3, 4] += add
+            model.save_pretrained(self.folder / "twice")
+            config = transformers.AutoConfig.from_pretrained(self.folder / "twice", tie_word_embeddings=True)
+            options = {"config": config, "quantization_config": EcmvConfig(progress=False), "dtype": torch.bfloat16}
+            if add:
+                with self.assertRaisesRegex(ecmv.InvalidArgument, "other numbers"):
+                    self.load(self.folder / "twice", **options)
+            else:
+                coded = self.load(self.folder / "twice", **options)
+                self.assertEqual(coded.lm_head.coded.data_ptr(), coded.model.embed_tokens.coded.data_ptr())
 
     def test_parts_are_apart_if_that_is_wanted(self):
         report = self.coded(make("llama"), join=False).ecmv_report
-        self.assertEqual(len(report.converted), 2 * 7 + 1)
+        self.assertEqual(len(report.converted), 2 * 7 + 2)
 
     def test_experts_without_weights_wait_on_the_device_of_the_parameters(self):
         experts = make("mixtral").model.layers[0].mlp.experts

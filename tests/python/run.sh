@@ -6,7 +6,9 @@ package=$1 ecmv=$2 library=$3 source=$4
 shift 4
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 . "$here/environment.sh"
-case " $* " in *torch*) "$python" -c "import torch" 2>/dev/null || skip "$python has no module torch" ;; esac
+case " $* " in
+  *torch* | *embeddings*) "$python" -c "import torch" 2>/dev/null || skip "$python has no module torch" ;;
+esac
 case " $* " in
   *transformers* | *bench*) "$python" -c "import torch, transformers" 2>/dev/null ||
     skip "$python has not both modules torch and transformers" ;;
@@ -20,6 +22,9 @@ cp -r "$package" "$place/package"  # the build leaves files beside the sources
 "$inside" $pip install --no-index --no-deps "$place"/wheels/ecmv-*.whl
 
 cd "$place"
-case " $* " in *torch*|*transformers*) warnings=default ;; *) warnings=error ;; esac  # theirs are not ours
+case " $* " in
+  *torch* | *embeddings* | *transformers*) warnings=default ;;  # theirs are not ours
+  *) warnings=error ;;
+esac
 ECMV_COMMAND=$ecmv ECMV_LIBRARY=$library ECMV_TEST_SOURCE=$source MPLBACKEND=Agg PYTHONPATH=$here HF_HUB_OFFLINE=1 \
   "$inside" -B -W $warnings::DeprecationWarning -m unittest --buffer "${@:-claims}"

@@ -1,4 +1,4 @@
-"""Converts the linear modules of a model, in place."""
+"""Converts the linear modules and embeddings of a model, in place."""
 
 import collections
 import concurrent.futures
@@ -44,16 +44,17 @@ class Report:
     __repr__ = __str__
 
 
-def convert_all_linear(model, *, codec=None, settings=None, skip=(), join=True, progress=True):
+def convert_all_linear(model, *, codec=None, settings=None, skip=(), join=True, embeddings=True, progress=True):
     """Replaces every torch.nn.Linear in `model` by an EcmvLinear with the same weights, coded without loss.
 
     `codec` and `settings` are as in `ecmv list codecs`; without them those that are fastest where there is a GPU, or on
     this CPU. `skip`: names of modules, as in named_modules(), with * for anything; a last part, "lm_head", will do.
-    `join`: q, k and v, and gate and up, become one matrix in classes where that is known to be the same. All cores
-    code; each holds the memory of one matrix more. Returns a Report, and prints it with `progress`.
+    `join`: q, k and v, and gate and up, become one matrix in classes where that is known to be the same. `embeddings`:
+    each torch.nn.Embedding of bf16 becomes an EcmvEmbedding, and a head that is tied to it multiplies by the same coded
+    bytes. All cores code; each holds the memory of one matrix more. Returns a Report, and prints it with `progress`.
     """
     skip = (skip,) if isinstance(skip, str) else tuple(skip)
-    plan = Plan(model, codec, skip, join)
+    plan = Plan(model, codec, skip, join, embeddings)
     tasks = collections.deque(task for group in plan.groups for task in group.tasks)
     converted, skipped = [], plan.skipped
     del plan  # so that nothing holds weights of a group that is done
@@ -71,7 +72,7 @@ def convert_all_linear(model, *, codec=None, settings=None, skip=(), join=True, 
             del ended, future, group
     report = Report(*(sorted(found, key=lambda one: _natural(one.name)) for found in (converted, skipped)))
     if converted and "transformers" in sys.modules:
-        _tell_transformers(model, codec, settings, skip, join, report)
+        _tell_transformers(model, codec, settings, skip, join, embeddings, report)
     if progress:
         print(report, file=sys.stderr)
     return report
@@ -94,10 +95,9 @@ def _convert(task, codec, settings):
         if not group.reason:
             first.fill(task.weights[0] if len(task.weights) == 1 else torch.cat(task.weights), codec, settings)
             for module in task.modules[1:]:
-                module.coded, module.known_hash = first.coded, first.known_hash
-                module.product = first.product if module.bias is first.bias is None else None
-            done = Converted(task.name, first.out_features, first.in_features,
-                             sum(weight.nbytes for weight in task.weights), first.coded.nbytes)
+                module.take(first.coded, is_known=True)
+            done = Converted(task.name, *first.shape(), sum(weight.nbytes for weight in task.weights),
+                             first.coded.nbytes)
     except Refused as refusal:
         group.reason = str(refusal)
     group.done.append(done)

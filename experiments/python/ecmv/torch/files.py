@@ -3,6 +3,7 @@
 import concurrent.futures
 import ctypes
 import json
+import math
 import os
 import re
 
@@ -13,8 +14,8 @@ from ..errors import InvalidArgument, Malformed
 from . import coded as coded_tensors
 from . import join, products
 from .experts import EcmvExperts, is_experts
-from .linear import EcmvLinear
-from .plan import replace
+from .module import CodedModule
+from .plan import like, replace
 
 _NAMES = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float32: "F32", torch.float64: "F64",
           torch.int8: "I8", torch.uint8: "U8", torch.int16: "I16", torch.int32: "I32", torch.int64: "I64",
@@ -92,7 +93,7 @@ def _write(path, pieces, metadata):
 
 
 def load(model, path, *, device=None, trusted=False):
-    """Fills a model from a file of save(); its linear modules become coded ones where the file has such.
+    """Fills a model from a file of save(); its modules become coded ones where the file has such.
 
     Tensors go to the devices where the model has its own; from the device "meta" to `device` (None: the CPU). All cores
     read. What the file lacks, or has in addition, is an error. `trusted`: the file is from somebody whom the program
@@ -119,7 +120,7 @@ def load(model, path, *, device=None, trusted=False):
     _load_others(model, state, path, device, {name + _SUFFIX for name in modules})
     _load_matrices(path, names, modules, device, "ecmv_load_trusted" if trusted else "ecmv_load")
     for name, other in shared.items():
-        modules[name].coded, modules[name].known_hash = modules[other].coded, modules[other].known_hash
+        modules[name].take(modules[other].coded, is_known=True)
     return model
 
 
@@ -153,8 +154,8 @@ def _coded_module(model, name):
         place = model.get_submodule(expert[1] if expert else parent_name)
         if expert and is_experts(place):
             replace(model, place, EcmvExperts(place))
-        elif not expert and type(place._modules.get(last)) is torch.nn.Linear:
-            replace(model, place._modules[last], EcmvLinear.like(place._modules[last]))
+        elif not expert and type(place._modules.get(last)) in (torch.nn.Linear, torch.nn.Embedding):
+            replace(model, place._modules[last], like(place._modules[last]))
         elif not expert and last not in place._modules:
             for kind, parts in join.kinds_of(place):
                 if kind == last:
@@ -162,7 +163,7 @@ def _coded_module(model, name):
         found = model.get_submodule(name)
     except AttributeError:
         raise InvalidArgument(f"The file has a matrix {name}, for which the model has no place.") from None
-    if not isinstance(found, EcmvLinear):
+    if not isinstance(found, CodedModule):
         raise InvalidArgument(f"The file has a coded matrix {name}, and the model has a {type(found).__name__} there.")
     return found
 
@@ -196,8 +197,7 @@ def _load_matrices(path, names, modules, device, function):
             module.take(coded_tensors.pack(matrix).to(onto), is_known=True)
 
         with concurrent.futures.ThreadPoolExecutor(products.workers()) as pool:
-            for _ in pool.map(load_one, sorted(names, key=lambda name: -modules[name].in_features *
-                                               modules[name].out_features)):
+            for _ in pool.map(load_one, sorted(names, key=lambda name: -math.prod(modules[name].shape()))):
                 pass
     finally:
         library.functions().ecmv_close_file(file)

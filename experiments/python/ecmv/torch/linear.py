@@ -2,33 +2,28 @@
 
 import torch
 
-from ..errors import InvalidArgument, Refused
 from . import coded as coded_tensors
 from . import products
+from .module import CodedModule
 from .operator import LinearWithGradient, linear
 
 
-class EcmvLinear(torch.nn.Module):
-    """x W^T + b with coded weights W.
+class EcmvLinear(CodedModule):
+    """x W^T + b with coded weights W, [out_features, in_features].
 
-    `coded` is a buffer of bytes, so it is in the state_dict, moves with the module and counts as memory. Its bytes must
-    not be changed in place. Tokens have the dtype that the weights had; under autocast they are brought to it.
+    Tokens have the dtype that the weights had; under autocast they are brought to it.
     """
 
     def __init__(self, in_features, out_features, bias=True, device=None, dtype=torch.bfloat16):
         """One without weights, to be filled from a state_dict; from_linear() makes others."""
-        super().__init__()
-        self.in_features, self.out_features, self.dtype = in_features, out_features, dtype
-        self.register_buffer("coded", torch.empty(0, dtype=torch.uint8, device=device))
+        super().__init__(dtype, device)
+        self.in_features, self.out_features = in_features, out_features
         self.bias = torch.nn.Parameter(torch.zeros(out_features, device=device, dtype=dtype),
                                        requires_grad=False) if bias else None
-        self.target_device = None  # of a module that waits for its weights
-        self.known_hash = None  # of coded bytes that were checked already, or are trusted
-        self._set_up()
-
-    def _set_up(self):
-        self.product = None
         products.add_owner(self)
+
+    def shape(self):
+        return self.out_features, self.in_features
 
     @classmethod
     def like(cls, module, out_features=None):
@@ -47,30 +42,13 @@ class EcmvLinear(torch.nn.Module):
         made.fill(module.weight, codec, settings)
         return made
 
-    @torch.no_grad()
-    def fill(self, weight, codec=None, settings=None, device=None):
-        """Codes these weights, [out_features, in_features], on their device or another.
+    def encode(self, weight, codec, settings):
+        return encode_as_default(weight, codec, settings)
 
-        Raises Refused where they stay uncoded, since they would not be smaller, or since nothing multiplies them.
-        """
-        coded = encode_as_default(weight, codec, settings)
-        if coded.nbytes >= weight.nbytes:
-            raise Refused("Coded it would take as many bytes or more.")
-        self.take(coded.to(weight.device if device is None else device), is_known=True)
-
-    def take(self, coded, is_known=False):
-        """Takes the tensor of a matrix, on the device where it shall be. `is_known`: it is as this process made it, or
-        is trusted."""
-        shape = coded_tensors.describe(coded)
-        if (shape["rows"], shape["cols"], coded_tensors.DTYPES.get(shape["type"])) != self._kind():
-            raise InvalidArgument(f"The matrix has {shape['rows']} rows and {shape['cols']} columns of "
-                                  f"{shape['type']}, and the module is one of {self._kind()}.")
-        self.coded, self.product, self.known_hash = coded, None, shape["hash"] if is_known else None
-        if is_known and (self.bias is None or self.bias.device == coded.device):  # else at the first call
-            self.product = products.bind(coded, self.bias, self.known_hash)
-
-    def _kind(self):
-        return self.out_features, self.in_features, self.dtype
+    def taken(self, is_known):
+        self.product = None
+        if is_known and (self.bias is None or self.bias.device == self.coded.device):  # else at the first call
+            self.product = products.bind(self.coded, self.bias, self.known_hash)
 
     def forward(self, x):
         if x.dtype != self.dtype and torch.is_autocast_enabled(x.device.type):
@@ -79,10 +57,6 @@ class EcmvLinear(torch.nn.Module):
             return LinearWithGradient.apply(x, self.coded, self.bias, self.out_features)
         return linear(x, self.coded, self.bias, self.out_features)
 
-    def decode(self):
-        """The weights, [out_features, in_features], decoded by plain loops on the host."""
-        return coded_tensors.unpack(self.coded, self.known_hash).decode().to(self.coded.device)
-
     def kernel(self, tokens=1):
         """The kernel that multiplies so many tokens at once: "cuda/matmul/one_token/default"."""
         products.prepare(self)
@@ -90,19 +64,16 @@ class EcmvLinear(torch.nn.Module):
 
     def extra_repr(self):
         text = f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
-        if coded_tensors.is_coded(self.coded):
-            bits = 8 * self.coded.numel() / (self.in_features * self.out_features)
-            text += f", codec={coded_tensors.describe(self.coded)['codec']}, bits_per_weight={bits:.2f}"
-        return text
+        return ", ".join(filter(None, (text, super().extra_repr())))
 
-    # --- copies, moves and files -------------------------------------------------------------------------------
+    # --- copies and moves --------------------------------------------------------------------------------------
 
     def __getstate__(self):
         return {**self.__dict__, "product": None, "known_hash": None}
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        self._set_up()
+        products.add_owner(self)
 
     def _apply(self, fn, recurse=True):
         before = products.place_of(self.coded, self.bias)
@@ -110,25 +81,6 @@ class EcmvLinear(torch.nn.Module):
         if products.place_of(self.coded, self.bias) != before:
             self.product = None
         return self
-
-    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
-                              error_msgs):
-        # Coded bytes have another length in every model, and kernels rely on them: they are replaced, not overwritten.
-        name = prefix + "coded"
-        if name in state_dict:
-            coded, device = state_dict[name], self.coded.device
-            try:
-                self.take(coded.detach().to(coded.device if device.type == "meta" else device, copy=True))
-            except ValueError as error:
-                error_msgs.append(f"{name}: {error}")
-            state_dict = {key: value for key, value in state_dict.items() if key != name}
-            missing = []
-            super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing, unexpected_keys,
-                                          error_msgs)
-            missing_keys.extend(key for key in missing if key != name)
-        else:
-            super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
-                                          error_msgs)
 
 
 def encode_as_default(weight, codec=None, settings=None):

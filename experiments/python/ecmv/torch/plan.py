@@ -7,6 +7,7 @@ import functools
 import torch
 
 from . import experts, join
+from .embedding import EcmvEmbedding
 from .linear import EcmvLinear
 
 
@@ -22,10 +23,14 @@ class Task:
     def __init__(self, name, weights, group, made):
         self.name, self.weights, self.group, self.modules = name, weights, group, [made]
 
+    def add(self, made):
+        """Another module of the same matrix. An embedding is the first one: it chooses how the matrix is coded."""
+        self.modules.insert(0 if isinstance(made, EcmvEmbedding) else len(self.modules), made)
+
 
 class Group:
-    """What is put into the model together: a linear module at all its places, linear modules that are joined, or all
-    matrices of a module of experts."""
+    """What is put into the model together: the modules of one weight, linear modules that are joined, or all matrices
+    of a module of experts."""
 
     def __init__(self, name):
         self.name, self.tasks, self.reason = name, [], ""
@@ -44,10 +49,10 @@ class Group:
 class Plan:
     """`groups` to convert, the largest first, so that no core is left with it alone at the end; and `skipped`."""
 
-    def __init__(self, model, codec, skip, joined):
+    def __init__(self, model, codec, skip, joined, embeddings):
         self.model, self.groups, self.skipped = model, [], []
         self._by_weight, users = {}, users_of_parameters(model)
-        why_not = reasons(model, codec, skip, users)
+        why_not = reasons(model, codec, skip, users, embeddings)
         for name, module in list(model.named_modules()):
             for kind, parts in join.kinds_of(module) if joined else ():
                 if not any(why_not[part] or len(users[id(part.weight)]) > 1 for part in parts):
@@ -59,8 +64,8 @@ class Plan:
                 continue
             if reason or module is model:
                 self.skipped.append(Skipped(name, reason or "only modules within a model are replaced"))
-            elif isinstance(module, torch.nn.Linear):
-                self._plan_linear(name, module)
+            elif isinstance(module, (torch.nn.Linear, torch.nn.Embedding)):
+                self._plan_weight(name, module)
             else:
                 self._plan_experts(name, module)
         self.groups.sort(key=lambda group: -group.elements())
@@ -69,13 +74,13 @@ class Plan:
         self.groups.append(Group(name))
         return self.groups[-1]
 
-    def _plan_linear(self, name, module):
-        made, task = EcmvLinear.like(module), self._by_weight.get(id(module.weight))
+    def _plan_weight(self, name, module):
+        made, task = like(module), self._by_weight.get(id(module.weight))
         if task is None:
             task = self._by_weight[id(module.weight)] = self._group(name).add(name, [module.weight], made)
         else:
             task.name += " = " + name
-            task.modules.append(made)
+            task.add(made)
         task.group.puts.append(functools.partial(replace, self.model, module, made))
 
     def _plan_joined(self, name, module, kind, parts):
@@ -100,24 +105,43 @@ def users_of_parameters(model):
     return users
 
 
-def reasons(model, codec, skip, users, expected=False):
+def like(module):
+    """The coded module, without weights, for a torch.nn.Linear or torch.nn.Embedding."""
+    return (EcmvEmbedding if isinstance(module, torch.nn.Embedding) else EcmvLinear).like(module)
+
+
+def reasons(model, codec, skip, users, embeddings, expected=False):
     """Why modules stay as they are, of all that could be coded; "" where one does not. `expected`: weights are to come.
     """
     found = {}
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear):
-            others = [f"{other} ({type(of).__name__})" for other, of in users[id(module.weight)]
-                      if type(of) is not torch.nn.Linear and of is not module]
-            found[module] = _why_not_linear(name, module, codec, skip) or (
-                f"its weight is also that of {others[0]}, which needs it uncoded" if others else "")
+            found[module] = _why_not_linear(name, module, codec, skip)
+        elif isinstance(module, torch.nn.Embedding):
+            if embeddings:
+                found[module] = _why_not_embedding(name, module, skip)
         elif any(parameter.dim() >= 3 for parameter in module.parameters(recurse=False)):
             found[module] = experts.why_not(module) or _why_not(name, module, module.gate_up_proj, codec, skip)
-        else:
-            continue
-        device = next(module.parameters()).device.type
-        if not found[module] and not expected and device not in ("cpu", "cuda"):
-            found[module] = f"its weights are on the device '{device}'"
+        if found.get(module) == "" and not expected:
+            device = next(module.parameters()).device.type
+            if device not in ("cpu", "cuda"):
+                found[module] = f"its weights are on the device '{device}'"
+    for sharing in users.values():
+        _tell_who_needs_it_uncoded(sharing, found)
     return found
+
+
+def _tell_who_needs_it_uncoded(sharing, found):
+    """Of modules that share a weight: linear ones alone are coded each as it may be; beside others all or none are."""
+    uncoded = [(name, module) for name, module in sharing
+               if found.get(module, "no") and type(module) is not torch.nn.Linear]
+    if any(isinstance(module, torch.nn.Embedding) and found.get(module) == "" for _, module in sharing):
+        uncoded += [(name, module) for name, module in sharing if found.get(module) and (name, module) not in uncoded]
+    for _, module in sharing:
+        others = [(name, other) for name, other in uncoded if other is not module]
+        if found.get(module) == "" and others:
+            name, other = others[0]
+            found[module] = f"its weight is also that of {name} ({type(other).__name__}), which needs it uncoded"
 
 
 def _why_not_linear(name, module, codec, skip):
@@ -126,6 +150,16 @@ def _why_not_linear(name, module, codec, skip):
     if module.bias is not None and module.bias.dtype != module.weight.dtype:
         return "its bias has another dtype than its weights"
     return _why_not(name, module, module.weight, codec, skip)
+
+
+def _why_not_embedding(name, module, skip):
+    if type(module) is not torch.nn.Embedding:
+        return f"its class is {type(module).__name__}, which may use the weight in another way"
+    if module.max_norm is not None:
+        return "it changes its weights when it looks them up (max_norm)"
+    if module.weight.dtype != torch.bfloat16:
+        return f"its weights are {str(module.weight.dtype)[6:]}, and coded embeddings are bfloat16"
+    return _why_not(name, module, module.weight, None, skip)
 
 
 def _why_not(name, module, weight, codec, skip):

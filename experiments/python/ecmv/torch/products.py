@@ -24,6 +24,7 @@ _binding = threading.RLock()  # one thread binds what waits
 _lock = threading.Lock()  # of what follows
 _shared = weakref.WeakValueDictionary()  # products by the places of coded bytes and bias
 _owners = weakref.WeakSet()  # modules with coded and bias, and with product, which is None or may be one of before
+_tables = weakref.WeakSet()  # modules that look up rows
 
 
 def workers():
@@ -118,6 +119,20 @@ def bind(coded, bias, known_hash):
 def add_owner(module):
     """A module with `coded`, `bias` and `product`, which is None as long as it is bound to none."""
     _owners.add(module)
+
+
+def add_table(module):
+    """A module with `coded` that looks up rows, and others may multiply by the same bytes."""
+    _tables.add(module)
+
+
+def tied(module):
+    """The other modules with its coded bytes, if one of all looks up rows."""
+    place = module.coded.data_ptr()
+    if place == 0 or not any(table.coded.data_ptr() == place for table in list(_tables)):
+        return []
+    return [other for other in (*list(_tables), *list(_owners))
+            if other is not module and other.coded.data_ptr() == place]
 
 
 def _waits(module):

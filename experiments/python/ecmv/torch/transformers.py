@@ -5,6 +5,7 @@
 """
 
 import concurrent.futures
+import re
 import threading
 
 import torch
@@ -22,9 +23,11 @@ from . import coded as coded_tensors
 from . import join, products
 from .coded import on_host, settings_text
 from .convert import Converted, Report, progress_bar
+from .embedding import EcmvEmbedding
 from .experts import EcmvExperts
 from .linear import EcmvLinear
-from .plan import Skipped, reasons, replace, users_of_parameters
+from .module import CodedModule
+from .plan import Skipped, like, reasons, replace, users_of_parameters
 
 
 @register_quantization_config("ecmv")
@@ -34,11 +37,11 @@ class EcmvConfig(QuantizationConfigMixin):
     `trusted`: coded files are from somebody whom the program trusts like its own code, as for load().
     """
 
-    def __init__(self, codec=None, settings=None, skip=(), join=True, progress=True, trusted=False, dtype=None,
-                 **_):
+    def __init__(self, codec=None, settings=None, skip=(), join=True, embeddings=True, progress=True, trusted=False,
+                 dtype=None, **_):
         self.quant_method = "ecmv"
-        self.codec, self.settings, self.skip, self.join = codec, settings_text(settings) or None, list(skip), join
-        self.progress, self.trusted = progress, trusted
+        self.codec, self.settings, self.skip = codec, settings_text(settings) or None, list(skip)
+        self.join, self.embeddings, self.progress, self.trusted = join, embeddings, progress, trusted
         self.dtype = dtype  # "torch.bfloat16", once weights are coded
 
     def get_loading_attributes(self):
@@ -63,9 +66,9 @@ class _Code(ConversionOps):
 
     def convert(self, input_dict, full_layer_name=None, model=None, missing_keys=None, **_):
         (name, weight), = input_dict.items()
-        self.quantizer.code(model, full_layer_name or name, weight[0] if isinstance(weight, list) else weight)
+        coded = self.quantizer.code(model, full_layer_name or name, weight[0] if isinstance(weight, list) else weight)
         if missing_keys is not None:
-            missing_keys.discard(full_layer_name or name)
+            missing_keys.difference_update(coded)
         return {}
 
 
@@ -95,29 +98,44 @@ class EcmvHfQuantizer(HfQuantizer):
     # --- which modules -----------------------------------------------------------------------------------------
 
     def _process_model_before_weight_loading(self, model, checkpoint_files=None, **kwargs):
-        config, tied = self.quantization_config, _tied_names(model)
-        why_not = reasons(model, config.codec, config.skip, users_of_parameters(model), expected=True)
+        config, tied = self.quantization_config, dict(getattr(model, "all_tied_weights_keys", {}))
+        why_not = reasons(model, config.codec, config.skip, _users(model, tied), config.embeddings, expected=True)
         names = {module: name for name, module in model.named_modules()}
-        for module in why_not:
-            if names[module] + ".weight" in tied:
-                why_not[module] = "its weight is also that of another module, which needs it uncoded"
         self._targets = {}  # parameters -> what they become
         for name, module in list(model.named_modules()):
             for kind, parts in join.kinds_of(module) if config.join else ():
-                if not any(why_not[part] for part in parts):
-                    target = _Target(f"{name}.{kind}", module, kind)
-                    self._targets.update((names[part] + ".weight", target) for part in parts)
+                own = [names[part] + ".weight" for part in parts]
+                if not any(map(why_not.get, parts)) and not {*tied, *tied.values()}.intersection(own):
+                    self._targets.update(dict.fromkeys(own, _Target(f"{name}.{kind}", module, kind)))
                     why_not = {one: reason for one, reason in why_not.items() if one not in parts}
         for module, reason in why_not.items():
             if reason:
                 self.report.skipped.append(Skipped(names[module], reason))
-            else:
-                own = ["weight"] if isinstance(module, torch.nn.Linear) else ["gate_up_proj", "down_proj"]
-                target = _Target(names[module], module, None)
-                self._targets.update((f"{names[module]}.{parameter}", target) for parameter in own)
+                continue
+            target = _Target(names[module], module, None)
+            own = ["weight"] if target.is_whole() else ["gate_up_proj", "down_proj"]
+            self._targets.update((f"{names[module]}.{parameter}", target) for parameter in own)
+        self._tie(model, tied)
         if self.pre_quantized:  # coded modules without weights, for those of the files
             for target in set(self._targets.values()):
                 target.put(model)
+
+    def _tie(self, model, tied):
+        """Modules that share a weight become one target, and transformers, which knows parameters alone, ties them no
+        more."""
+        self._tied = []
+        for name, source in tied.items():
+            target, other = self._targets.get(name), self._targets.get(source)
+            if target is None or other is None:
+                continue
+            if isinstance(target.module, torch.nn.Embedding):
+                target, other = other, target
+            other.tied.append(target)
+            self._targets[name] = self._targets[source] = other
+            self._tied.append(other)
+            del model.all_tied_weights_keys[name]
+            model._keys_to_ignore_on_load_missing = [*(model._keys_to_ignore_on_load_missing or ()),
+                                                     re.escape(target.name) + r"\.coded$"]
 
     def param_needs_quantization(self, model, param_name, **kwargs):
         return not self.pre_quantized and param_name in self._targets
@@ -132,25 +150,27 @@ class EcmvHfQuantizer(HfQuantizer):
     # --- coding while others load ------------------------------------------------------------------------------
 
     def code(self, model, name, weight):
-        """Puts a coded module where the weight's is, and fills it in a thread. Waits where all threads are busy."""
+        """Puts a coded module where the weight's is, and fills it in a thread. Waits where all threads are busy. Gives
+        the names of all parameters that need no other weight then."""
         if not self._work:
             self._pool = concurrent.futures.ThreadPoolExecutor(products.workers())
             self._free = threading.Semaphore(products.workers())
         target, device = self._targets[name], weight.device
-        target.weights[name.rpartition(".")[2] if target.kind is None else name] = on_host(weight)
         if target.kind is not None:
-            if len(target.weights) == len(join.KINDS[target.kind]):
-                parts = [target.weights.pop(f"{target.name.rpartition('.')[0]}.{part}.weight")
-                         for part in join.KINDS[target.kind]]
-                self._submit(target, target.name, parts, target.put(model), device)
-        elif "weight" in target.weights:
-            self._submit(target, target.name, [target.weights.pop("weight")], target.put(model), device)
-        else:
-            made = target.made or target.put(model)
-            (parameter, weight), = target.weights.items()
-            target.weights.clear()
+            parts = [f"{target.name.rpartition('.')[0]}.{part}.weight" for part in join.KINDS[target.kind]]
+            target.weights[name] = on_host(weight)
+            if len(target.weights) == len(parts):
+                weights = [target.weights.pop(part) for part in parts]
+                self._submit(target, target.name, weights, target.put(model), device)
+        elif not target.is_whole():
+            made, parameter = target.made or target.put(model), name.rpartition(".")[2]
             for number, part in enumerate(made.coded_gate_up if parameter == "gate_up_proj" else made.coded_down):
-                self._submit(target, f"{target.name}.{parameter}[{number}]", [weight[number]], part, device)
+                self._submit(target, f"{target.name}.{parameter}[{number}]", [on_host(weight[number])], part, device)
+        elif target.made is None:
+            self._submit(target, target.name, [on_host(weight)], target.put(model), device)
+        else:
+            self._work.append(self._pool.submit(target.expect_same, name, on_host(weight)))
+        return {name, *(other for other, of in self._targets.items() if of is target and target.tied)}
 
     def _submit(self, target, name, weights, made, device):
         config = self.quantization_config
@@ -160,15 +180,18 @@ class EcmvHfQuantizer(HfQuantizer):
             try:
                 weight = weights[0] if len(weights) == 1 else torch.cat(weights)
                 made.fill(weight, config.codec, config.settings, device)
+                for other in target.tied:
+                    other.made.take(made.coded, is_known=True)
                 return Converted(name, *weight.shape, weight.nbytes, made.coded.nbytes)
             except Refused as refusal:
-                if not target.is_linear():
+                if not target.is_whole():
                     raise Refused(f"{name}: {refusal} Name it in skip.") from None
                 return target, Skipped(name, str(refusal)), weights[0].to(device)
             finally:
                 self._free.release()
 
-        self._work.append(self._pool.submit(work, weights))
+        target.filled = self._pool.submit(work, weights)
+        self._work.append(target.filled)
 
     def _process_model_after_weight_loading(self, model, **kwargs):
         work, self._work = self._work, []
@@ -177,7 +200,7 @@ class EcmvHfQuantizer(HfQuantizer):
                 done = future.result()
                 if isinstance(done, Converted):
                     self.report.converted.append(done)
-                else:
+                elif done is not None:
                     target, skipped, weight = done
                     target.put_back(model, weight)
                     self.report.skipped.append(skipped)
@@ -186,11 +209,17 @@ class EcmvHfQuantizer(HfQuantizer):
             self._pool.shutdown()
         self.quantization_config.skip = _skipped_names(model, self.quantization_config.skip, self.report)
         self.quantization_config.dtype = str(model.dtype)
+        tied = [other.made for target in self._tied for other in target.tied if other.made is not None]
         for name, module in model.named_modules():
-            if isinstance(module, EcmvLinear):
+            if isinstance(module, CodedModule) and module not in tied:
                 self._expect_filled(name, module)
                 if self.quantization_config.trusted and module.known_hash is None:
                     module.known_hash = coded_tensors.describe(module.coded).get("hash")
+                if isinstance(module, EcmvEmbedding):
+                    module.find_rows()
+        for target in self._tied if self.pre_quantized else ():
+            for other in target.tied:
+                other.made.take(target.made.coded, is_known=True)
         products.prepare(model)
         model.ecmv_report = self.report
         return model
@@ -208,6 +237,16 @@ class EcmvHfQuantizer(HfQuantizer):
     def is_serializable(self):
         return True
 
+    def get_state_dict_and_metadata(self, model):
+        """Coded bytes of modules that are tied are written once, as those of the embedding."""
+        state = model.state_dict()
+        embedded = {module.coded.data_ptr(): name for name, module in model.named_modules()
+                    if isinstance(module, EcmvEmbedding)}
+        for name, module in model.named_modules():
+            if isinstance(module, EcmvLinear) and module.coded.data_ptr() in embedded:
+                del state[name + ".coded"]
+        return state, {}
+
     @property
     def is_trainable(self):
         return False
@@ -220,45 +259,72 @@ class EcmvHfQuantizer(HfQuantizer):
         for module in list(model.modules()):
             if isinstance(module, EcmvExperts):
                 raise InvalidArgument("Coded experts are not decoded back: load the uncoded model instead.")
+        decoded = {}  # by the places of coded bytes
         for module in list(model.modules()):
-            if isinstance(module, EcmvLinear):
-                made = torch.nn.Linear(module.in_features, module.out_features, device="meta")
-                made.weight = torch.nn.Parameter(module.decode().to(dtype), requires_grad=False)
-                made.bias = module.bias
+            if isinstance(module, CodedModule):
+                place = module.coded.data_ptr()
+                if place not in decoded:
+                    decoded[place] = torch.nn.Parameter(module.decode().to(dtype), requires_grad=False)
+                if isinstance(module, EcmvLinear):
+                    made = torch.nn.Linear(module.in_features, module.out_features, device="meta")
+                    made.bias = module.bias
+                else:
+                    made = torch.nn.Embedding(module.num_embeddings, module.embedding_dim, device="meta")
+                made.weight = decoded[place]
                 replace(model, module, made)
         return model
 
 
 class _Target:
-    """A linear module, linear modules that are joined (`kind` of their `module`), or experts, which become coded."""
+    """What becomes coded: a linear module or an embedding, with others that are tied to it; linear modules that are
+    joined (`kind` of their `module`); or experts."""
 
     def __init__(self, name, module, kind):
-        self.name, self.module, self.kind, self.weights, self.made = name, module, kind, {}, None
+        self.name, self.module, self.kind = name, module, kind
+        self.weights, self.tied, self.made, self.filled = {}, [], None, None
 
-    def is_linear(self):
-        return self.kind is None and isinstance(self.module, torch.nn.Linear)
+    def is_whole(self):
+        """Whether it is one matrix of one module."""
+        return self.kind is None and isinstance(self.module, (torch.nn.Linear, torch.nn.Embedding))
 
     def put(self, model):
-        """Puts the coded module there, without weights."""
+        """Puts the coded module there, without weights, and those that are tied to it."""
+        for other in self.tied:
+            other.put(model)
         if self.kind is not None:
             self.made = join.make([self.module._modules[part] for part in join.KINDS[self.kind]])
             join.put(self.module, self.kind, self.made)
         else:
-            self.made = EcmvLinear.like(self.module) if self.is_linear() else EcmvExperts(self.module)
+            self.made = like(self.module) if self.is_whole() else EcmvExperts(self.module)
             replace(model, self.module, self.made)
         for parameter in self.made.parameters():
             parameter._is_hf_initialized = True
         return self.made
 
     def put_back(self, model, weight):
-        self.module.weight = torch.nn.Parameter(weight, requires_grad=False)
-        self.module.bias = self.made.bias
-        replace(model, self.made, self.module)
+        parameter = torch.nn.Parameter(weight, requires_grad=False)
+        for target in (self, *self.tied):
+            target.module.weight = parameter
+            if isinstance(target.module, torch.nn.Linear):
+                target.module.bias = target.made.bias
+            replace(model, target.made, target.module)
+
+    def expect_same(self, name, weight):
+        """A weight that came after that of another module to which the configuration ties it."""
+        done = self.filled.result()
+        if not torch.equal(self.made.decode().cpu() if isinstance(done, Converted) else done[2].cpu(), weight):
+            raise InvalidArgument(f"The configuration ties {name} to {self.name}, and the files have other numbers for "
+                                  "it: set tie_word_embeddings to False.")
 
 
-def _tied_names(model):
-    tied = getattr(model, "all_tied_weights_keys", {})
-    return set(tied) | set(tied.values())
+def _users(model, tied):
+    """Those of parameters; of two that are to be tied, those of both."""
+    users, parameters = users_of_parameters(model), dict(model.named_parameters(remove_duplicate=False))
+    for name, source in tied.items():
+        if name in parameters and source in parameters and parameters[name] is not parameters[source]:
+            both = users[id(parameters[name])] + users[id(parameters[source])]
+            users[id(parameters[name])] = users[id(parameters[source])] = both
+    return users
 
 
 def _skipped_names(model, skip, report):
@@ -267,11 +333,14 @@ def _skipped_names(model, skip, report):
     return sorted({*skip, *(one.name.removeprefix(prefix) for one in report.skipped)})
 
 
-def adopt(model, codec, settings, skip, joined, report):
+def adopt(model, codec, settings, skip, joined, embeddings, report):
     """Makes save_pretrained() of a model that convert_all_linear() has converted write what from_pretrained() reads."""
     if not isinstance(model, transformers.PreTrainedModel):
         return
-    config = EcmvConfig(codec, settings, _skipped_names(model, skip, report), joined,
+    config = EcmvConfig(codec, settings, _skipped_names(model, skip, report), joined, embeddings,
                         dtype=str(model.dtype))
     model.hf_quantizer = EcmvHfQuantizer(config, pre_quantized=True)
     model.config.quantization_config, model.is_quantized, model.quantization_method = config, True, "ecmv"
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    model.all_tied_weights_keys = {name: source for name, source in model.all_tied_weights_keys.items()
+                                   if name in parameters}

@@ -1,9 +1,11 @@
 """Whether results are what they must be: products against their bound, logits against products in float32."""
 
 import contextlib
+import math
 
 import torch
 
+from ..embedding import EcmvEmbedding
 from ..join import KINDS
 from .models import linears_of
 
@@ -28,8 +30,15 @@ def share_of_bound(module, weight, tokens, seed):
     return worst
 
 
+def finds_rows(module, weight, seed, count=1024):
+    """Whether a coded embedding gives the bits of `count` rows that the seed draws."""
+    ids = torch.randint(len(weight), (count,), generator=torch.Generator().manual_seed(seed)).to(weight.device)
+    return torch.equal(module(ids).view(torch.int16), weight[ids].view(torch.int16))
+
+
 def check_products(store, reference, tokens):
     """The largest share of the bound, over one module of each shape; None where modules of the store cannot run alone.
+    Infinity where an embedding has other rows.
 
     `reference`: the uncompressed model, or None; then coded modules are decoded.
     """
@@ -38,6 +47,10 @@ def check_products(store, reference, tokens):
     plain = None if reference is None else linears_of(reference)
     worst, seen = None, set()
     for number, (name, module) in enumerate(store.model.named_modules()):
+        if isinstance(module, EcmvEmbedding):
+            weight = module.decode() if reference is None else reference.get_submodule(name).weight
+            worst = max(worst or 0.0, 0.0 if finds_rows(module, weight, number) else math.inf)
+            continue
         shape = getattr(module, "out_features", 0), getattr(module, "in_features", 0)
         if shape in seen or (plain is None and not hasattr(module, "decode")):
             continue

@@ -63,10 +63,10 @@ def coded(source, device, options):
 
     store = Store("coded", None, None, source, device, convert)
     prepare(store.model)
-    first = next(filter(coded_tensors.is_coded, store.tensors()), None)
-    if first is None:
-        raise Missing("No linear module of the model could be coded.")
-    described = coded_tensors.describe(first)
+    most = max(filter(coded_tensors.is_coded, store.tensors()), key=lambda tensor: tensor.nbytes, default=None)
+    if most is None:
+        raise Missing("No module of the model could be coded.")
+    described = coded_tensors.describe(most)
     store.codec, store.format_version = described["codec"], described["format_version"]
     store.settings = dict(pair.split("=") for pair in described["settings"].split(",") if pair)
     return store
