@@ -42,7 +42,7 @@ class Layout:
 
 # Tensors that find() makes once, so that a look-up is some twenty operations: each takes a kernel where nothing is
 # compiled.
-INDEX = ("places",  # int32 [rows, 4]: first line, lines from one group to the next, first record, the one after the last
+INDEX = ("places",  # int32 [rows, 4]: first line, lines from group to group, first record, the one after the last
          "steps",  # int32 [2, 3 * groups]: of each line of a row its group, and its number there
          "words",  # int64: of each record the word, and last one that changes nothing
          "lacks")  # int32: what it lacks
