@@ -242,7 +242,7 @@ class Coverage(Case):
 
 
 class RealModels(Case):
-    def test_smollm2_writes_the_same_text(self):
+    def test_smollm2_writes_what_one_of_two_uncoded_kernels_writes(self):
         file = pathlib.Path(os.environ.get("ECMV_REAL_WEIGHTS", "/nonexistent"), "smollm2.gguf")
         if not file.exists():
             self.skipTest("ECMV_REAL_WEIGHTS names no folder with smollm2.gguf (datasets/fetch_real_weights.sh)")
@@ -253,9 +253,16 @@ class RealModels(Case):
         options = {"gguf_file": file.name}
         tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, **options)
         model = self.load(file.parent, dtype=torch.bfloat16, **options).eval()
-        ids = tokenizer("The capital of France is", return_tensors="pt").input_ids.to(DEVICE)
-        text = tokenizer.batch_decode(generate(model, ids, 24))
+
+        def text(prompt):
+            return tokenizer.batch_decode(generate(model, tokenizer(prompt, return_tensors="pt").input_ids.to(DEVICE), 24))
+
+        prompts = ("The capital of France is", "Once upon a time", "The theory of relativity says", "def f(n):")
+        plain = [text(prompt) for prompt in prompts]
+        with Uncoded():
+            other = [text(prompt) for prompt in prompts]
         report = ecmv.torch.convert_all_linear(model, progress=False)
-        self.assertEqual(len(report.converted), 30 * 4)
-        self.assertEqual(tokenizer.batch_decode(generate(model, ids, 24)), text)
-        self.assertIn("Paris", text[0])
+        self.assertEqual(len(report.converted), 30 * 4 + 1)
+        for prompt, *of_uncoded in zip(prompts, plain, other):  # which differ where two tokens are nearly as likely
+            self.assertIn(text(prompt), of_uncoded)
+        self.assertIn("Paris", plain[0][0])
