@@ -20,6 +20,7 @@ namespace {
 inline constexpr int kTokens = 128, kTokenTiles = kTokens / 8, kRowTiles = 2, kRanges = 2, kTeams = kRowTiles * kRanges,
                      kDecoders = kTeams * gpu::kWarpgroup, kAllGroups = kDecoders + gpu::kWarpgroup;
 using Slots = SlabSlots<2>;
+inline constexpr int kPartCols = segment_cols(4);  // stored columns that are decoded in one piece of code
 
 // A lane's registers: 96 of 20 lane groups at the launch become 80 where they decode and 160 where they multiply.
 inline constexpr int kDecoderRegisters = 80, kMultiplierRegisters = 160;
@@ -128,7 +129,7 @@ struct BlockPlaces {
 template <typename TileOf>
 ECMV_GPU_DEVICE void decode_slabs(TileOf& tile, const Matrix& matrix, const Table& table, const Hidden& hidden,
                                   int64_t group, int first_tile, int tiles, const Slots& slots, int slab_of_slot) {
-  constexpr int kParts = TileOf::kSegmentCols / segment_cols(4),
+  constexpr int kParts = TileOf::kSegmentCols / kPartCols,
                 kSlabsOfPart = TileOf::kSegmentCols / kFragmentCols / kSlabUnits / kParts;
   const uint32_t lowest = lowest_of_halves<TileOf>(matrix);
   SlabPatches<TileOf> patches;
