@@ -18,7 +18,7 @@ from ..errors import InvalidArgument, Malformed
 MAGIC = b"ecmvcod1"
 TYPES = {torch.bfloat16: "bf16", torch.float32: "f32", torch.float16: "f16", torch.float64: "f64", torch.int8: "i8"}
 DTYPES = {name: dtype for dtype, name in TYPES.items()}
-_ALIGNMENT = 256
+_ALIGNMENT, _HEADER_BYTES = 256, 2048  # of seven sections: 900 bytes
 
 
 class Matrix:
@@ -117,17 +117,24 @@ def _placed(description, sections):
 
 def is_coded(tensor):
     """Whether it is a tensor of a coded matrix, by its first bytes."""
+    return _begins_as_coded(tensor) and tensor[:8].cpu().numpy().tobytes() == MAGIC
+
+
+def _begins_as_coded(tensor):
     return (tensor.dtype == torch.uint8 and tensor.dim() == 1 and tensor.numel() >= 16 and
-            tensor.device.type != "meta" and bytes(tensor[:8].tolist()) == MAGIC)
+            tensor.device.type != "meta")
 
 
 def describe(coded):
-    """What the tensor says of its matrix."""
-    if not is_coded(coded):
+    """What the tensor says of its matrix. One copy from a GPU where the header is not long."""
+    begin = coded[:_HEADER_BYTES].cpu().numpy().tobytes() if _begins_as_coded(coded) else b""
+    if begin[:8] != MAGIC:
         raise Malformed("The tensor is not one of a coded matrix.")
-    length = int.from_bytes(bytes(coded[8:16].tolist()), "little")
+    end = 16 + int.from_bytes(begin[8:16], "little")
     try:
-        described = json.loads(coded[16:16 + length].cpu().numpy().tobytes())
+        if end > coded.numel():
+            raise ValueError
+        described = json.loads(begin[16:end] if end <= len(begin) else coded[16:end].cpu().numpy().tobytes())
         if not all(0 <= section["offset"] <= coded.numel() - section["bytes"] and section["bytes"] >= 0
                    for section in described["sections"]):
             raise ValueError
@@ -136,9 +143,9 @@ def describe(coded):
         raise Malformed("The header of the coded matrix is damaged.") from None
 
 
-def parts(coded, begin, known_hash=None):
-    """(ecmv_description, array of ecmv_stored_section) of a tensor whose first byte is at the address `begin`."""
-    described = describe(coded)
+def parts(described, begin, known_hash=None):
+    """(ecmv_description, array of ecmv_stored_section) of a tensor that describe() has read, whose first byte is at the
+    address `begin`."""
     sections = (library.SectionStruct * len(described["sections"]))()
     try:
         for section, at in zip(sections, described["sections"]):
@@ -161,5 +168,5 @@ def unpack(coded, known_hash=None):
     compared with that alone, which takes much less time.
     """
     bytes_ = on_host(coded)
-    whole, sections = parts(bytes_, bytes_.data_ptr(), known_hash)
+    whole, sections = parts(describe(bytes_), bytes_.data_ptr(), known_hash)
     return Matrix(library.make("ecmv_from_sections", ctypes.byref(whole), sections, len(sections)))

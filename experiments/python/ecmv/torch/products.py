@@ -68,7 +68,7 @@ class Product:
         options = library.filled(library.ProductOptionsStruct, max_tokens=MOST_TOKENS, x_type=numbers.encode(),
                                  y_type=numbers.encode(), bias=self.place[1], workspace=workspace, measure=measure)
         if is_aligned(coded, described):
-            whole, sections = coded_tensors.parts(coded, self.place[0], known_hash)
+            whole, sections = coded_tensors.parts(described, self.place[0], known_hash)
             self.handle = library.make("ecmv_bind_known_product", opened, ctypes.byref(whole), sections, len(sections),
                                        ctypes.byref(options))
         else:  # the library makes its own copy, at better addresses

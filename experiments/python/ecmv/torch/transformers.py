@@ -212,9 +212,9 @@ class EcmvHfQuantizer(HfQuantizer):
         tied = [other.made for target in self._tied for other in target.tied if other.made is not None]
         for name, module in model.named_modules():
             if isinstance(module, CodedModule) and module not in tied:
-                self._expect_filled(name, module)
+                described = self._described(name, module)
                 if self.quantization_config.trusted and module.known_hash is None:
-                    module.known_hash = coded_tensors.describe(module.coded).get("hash")
+                    module.known_hash = described.get("hash")
                 if isinstance(module, EcmvEmbedding):
                     module.find_rows()
         for target in self._tied if self.pre_quantized else ():
@@ -225,12 +225,14 @@ class EcmvHfQuantizer(HfQuantizer):
         return model
 
     @staticmethod
-    def _expect_filled(name, module):
+    def _described(name, module):
         if module.coded.is_meta or module.coded.numel() == 0:
             raise InvalidArgument(f"The files have no coded weights of {name}, which config.json says are coded.")
-        kind = coded_tensors.DTYPES[coded_tensors.describe(module.coded)["type"]]
+        described = coded_tensors.describe(module.coded)
+        kind = coded_tensors.DTYPES[described["type"]]
         if kind != module.dtype:
             raise InvalidArgument(f"The coded weights of {name} are {kind}, and the model's are {module.dtype}.")
+        return described
 
     # --- what transformers asks --------------------------------------------------------------------------------
 
