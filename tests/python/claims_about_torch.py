@@ -17,6 +17,7 @@ import torch
 import ecmv
 import ecmv.torch
 from ecmv.torch import coded as coded_tensors
+from ecmv.torch import products
 from ecmv.torch.operator import linear
 
 DEVICE = torch.device(os.environ.get("ECMV_TEST_DEVICE", "cpu"))
@@ -528,6 +529,42 @@ class Files(Case):
         with self.assertRaisesRegex(ecmv.InvalidArgument, "odd.complex has the dtype torch.complex64"):
             ecmv.torch.save(self.model, self.path)
         self.assertEqual(self.path.read_bytes(), before)
+
+
+class Binding(Case):
+    def test_one_of_each_shape_is_bound_first_the_largest_before_the_others(self):
+        sizes = (1, 2, 1, 3, 2, 1, 4, 3)
+        modules = [ecmv.torch.EcmvLinear.from_linear(linear_module(256, 64 * size, seed=number))
+                   for number, size in enumerate(sizes)]
+        for module in modules:
+            module.product = None
+        order, bind = [], products.bind
+
+        def recorded(coded, *others):
+            order.append(next(number for number, module in enumerate(modules) if module.coded is coded))
+            return bind(coded, *others)
+
+        for shapes in ({module.shape() for module in modules}, {module.shape() for module in modules} | {(1, 1)}):
+            order.clear()
+            for module in modules:
+                module.product = None
+            with mock.patch.object(products, "bind", recorded), mock.patch.object(products, "workers", lambda: 1):
+                binder = products.Binder(shapes)
+                for module in modules:
+                    binder.add(module)
+                self.assertEqual(binder.finish(), {})
+            self.assertEqual(order, [6, 3, 1, 0, 2, 4, 5, 7])  # a shape that does not come is waited for no longer
+            self.assertTrue(all(module.product is not None for module in modules))
+
+    def test_threads_that_want_one_product_get_the_same(self):
+        module = ecmv.torch.EcmvLinear.from_linear(linear_module(512, 256))
+        module.product = None
+        gc.collect()
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            made = list(pool.map(lambda _: products.bind(module.coded, module.bias, module.known_hash), range(8)))
+        self.assertEqual(len(set(map(id, made))), 1)
+        module.product = made[0]
+        self.assertEqual(module(tokens(2, 512)).shape, (2, 256))
 
 
 class Describing(Case):

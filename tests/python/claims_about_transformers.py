@@ -4,11 +4,13 @@ Models are small and random, and made here. ECMV_REAL_WEIGHTS names the folder o
 """
 
 import copy
+import json
 import os
 import pathlib
 import tempfile
 import unittest
 
+import safetensors
 import torch
 import transformers
 
@@ -155,6 +157,22 @@ class Files(Case):
                 again = ecmv.torch.load(make(name), self.folder / "one_file")
                 self.assertTrue(torch.equal(logits(again, ids), y))
 
+    def test_changed_bytes_of_a_trusted_checkpoint_are_found(self):
+        self.coded(make("qwen3" if DEVICE.type == "cpu" else "llama")).save_pretrained(self.folder / "coded")
+        file = self.folder / "coded" / "model.safetensors"
+        bytes_ = file.read_bytes()
+        with safetensors.safe_open(file, "pt") as tensors:
+            names = [name for name in tensors.keys() if name.endswith(".coded")]
+        begin = 8 + int.from_bytes(bytes_[:8], "little")
+        header = json.loads(bytes_[8:begin])
+        for name in (next(name for name in names if "embed" in name), next(name for name in names if "down" in name)):
+            damaged = bytearray(bytes_)
+            damaged[begin + header[name]["data_offsets"][1] - 40000] ^= 4
+            file.write_bytes(damaged)
+            for trusted in (True, False):
+                with self.subTest(name, trusted=trusted), self.assertRaises(ecmv.Malformed):
+                    self.load(self.folder / "coded", quantization_config=EcmvConfig(trusted=trusted))
+
     def test_a_coded_checkpoint_is_loaded_as_the_model_without_its_head(self):
         coded, ids = self.coded(make("llama")), prompts()
         coded.save_pretrained(self.folder / "coded")
@@ -255,7 +273,8 @@ class RealModels(Case):
         model = self.load(file.parent, dtype=torch.bfloat16, **options).eval()
 
         def text(prompt):
-            return tokenizer.batch_decode(generate(model, tokenizer(prompt, return_tensors="pt").input_ids.to(DEVICE), 24))
+            ids = tokenizer(prompt, return_tensors="pt").input_ids.to(DEVICE)
+            return tokenizer.batch_decode(generate(model, ids, 24))
 
         prompts = ("The capital of France is", "Once upon a time", "The theory of relativity says", "def f(n):")
         plain = [text(prompt) for prompt in prompts]

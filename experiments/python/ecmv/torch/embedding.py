@@ -52,8 +52,8 @@ class EcmvEmbedding(CodedModule):
 
     def find_rows(self):
         """Makes what looking up needs, also after `coded` was set by something else than take()."""
-        if self.known_hash is None:  # looking up checks nothing
-            self.known_hash = coded_tensors.unpack(self.coded).hash()
+        if self.known_hash is None:
+            self.check()
         self.layout, index = rows.find(self.coded)
         for name, tensor in index.items():
             setattr(self, name, tensor)

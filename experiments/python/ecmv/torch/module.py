@@ -2,7 +2,7 @@
 
 import torch
 
-from ..errors import InvalidArgument, Refused
+from ..errors import InvalidArgument, Malformed, Refused
 from . import coded as coded_tensors
 from . import products
 
@@ -22,6 +22,12 @@ class CodedModule(torch.nn.Module):
         self.target_device = None  # of a module that waits for its weights
         self.known_hash = None  # of coded bytes that were checked already, or are trusted
         self.product = None  # of the bytes and a bias, where there is one
+        self.when_coded = None  # is called with the module when somebody else has set `coded`
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name == "coded" and self.__dict__.get("when_coded") is not None:
+            self.when_coded(self)
 
     def shape(self):
         """(rows, cols)."""
@@ -56,6 +62,15 @@ class CodedModule(torch.nn.Module):
                                   f"{described['type']}, and the module is one of {(*self.shape(), self.dtype)}.")
         self.coded, self.known_hash = coded, described["hash"] if is_known else None
         self.taken(is_known)
+
+    def check(self, trusted=False):
+        """Reads coded bytes that somebody else has set, and compares them with the hash that they state. Unless they
+        are `trusted`, the codec's reference decoder takes them first, since kernels check nothing."""
+        stated = coded_tensors.describe(self.coded).get("hash")
+        self.known_hash = coded_tensors.unpack(self.coded, stated if trusted else None).hash()
+        if stated not in (None, self.known_hash):
+            self.known_hash = None
+            raise Malformed("The coded matrix has other bytes than were written.")
 
     def decode(self):
         """The weights, [rows, cols], decoded by plain loops on the host."""

@@ -23,6 +23,7 @@ measure = False  # whether products time the kernels that take their matrix, and
 _binding = threading.RLock()  # one thread binds what waits
 _lock = threading.Lock()  # of what follows
 _shared = weakref.WeakValueDictionary()  # products by the places of coded bytes and bias
+_making = {}  # what threads wait for that want a product which another one makes, by places
 _owners = weakref.WeakSet()  # modules with coded and bias, and with product, which is None or may be one of before
 _tables = weakref.WeakSet()  # modules that look up rows
 
@@ -103,14 +104,28 @@ def is_aligned(coded, described=None):
 
 
 def bind(coded, bias, known_hash):
-    """The product of these tensors, which is made where there is none."""
-    with _lock:
-        found = _shared.get(place_of(coded, bias))
-    if found is None:
-        found = Product(coded, bias, known_hash)
+    """The product of these tensors, which is made where there is none. Several threads make one of a place: of two,
+    that which is dropped would take the other's binding with it."""
+    place = place_of(coded, bias)
+    while True:
         with _lock:
-            found = _shared.setdefault(found.place, found)
-    return found
+            found = _shared.get(place)
+            if found is not None:
+                return found
+            if place not in _making:
+                made = _making[place] = threading.Event()
+                break
+            other = _making[place]
+        other.wait()
+    try:
+        product = Product(coded, bias, known_hash)
+        with _lock:
+            _shared[place] = product
+        return product
+    finally:
+        with _lock:
+            del _making[place]
+        made.set()
 
 
 # --- who needs a product -----------------------------------------------------------------------------------
@@ -155,45 +170,102 @@ def prepare(model=None):
 def bind_waiting(owners=None, may_move=False):
     """The errors of those that have no product then, by the places of their coded bytes."""
     with _binding:
-        waiting = sorted(filter(_waits, list(_owners) if owners is None else owners),
-                         key=lambda module: -module.in_features * module.out_features)
+        waiting = sorted(filter(_waits, list(_owners) if owners is None else owners), key=_size, reverse=True)
         for module in waiting:
             module.product = None  # what it was bound to before is freed first
             if may_move and not is_aligned(module.coded):
                 module.coded = module.coded.clone()
-        return _bind_all(waiting) if waiting else {}
+        if not waiting:
+            return {}
+        binder = Binder({module.shape() for module in waiting})
+        for module in waiting:
+            binder.add(module)
+        return binder.finish()
 
 
-def _bind_all(waiting):
-    """Threads check what is not known yet, and read and bind. One of each shape is bound first, the largest of them
-    before the others, since the workspace grows by it, and products that were bound before would keep theirs."""
-    errors = {}
+def _size(module):
+    return module.in_features * module.out_features
 
-    def attempt(work):
-        def worked(module):
-            try:
-                if module.coded.data_ptr() not in errors:
-                    work(module)
-            except Exception as error:  # of this one; the others are bound all the same
-                errors[module.coded.data_ptr()] = error
-        return worked
 
-    def check(module):
+class Binder:
+    """Binds modules on all cores, as they come. One of each of `shapes` is bound first, the largest of them before the
+    others, since the workspace grows by it, and products that were bound before would keep theirs.
+
+    `trusted`: the hashes that tensors state are taken for known ones.
+    """
+
+    def __init__(self, shapes, trusted=False):
+        self._pool = concurrent.futures.ThreadPoolExecutor(workers())
+        self._missing, self._trusted, self._lock = set(shapes), trusted, threading.Lock()
+        self._firsts, self._held = [], []  # with futures of their checks
+        self._tasks, self._errors = [], {}
+
+    def add(self, module):
+        """A module whose coded bytes are there."""
+        with self._lock:
+            checked = self._submit(self._check, module)
+            if self._held is None:
+                self._submit(self._bind, module, checked)
+            elif module.shape() not in self._missing:
+                self._held.append((module, checked))
+            else:
+                self._missing.discard(module.shape())
+                self._firsts.append((module, checked))
+                if not self._missing:
+                    self._submit(self._bind_firsts)
+
+    def add_table(self, module):
+        """A module that has no product: its bytes are checked."""
+        with self._lock:
+            self._submit(self._check_bytes, module)
+
+    def finish(self):
+        """Waits for all, and gives the errors of those that have no product, by the places of their coded bytes."""
+        with self._lock:
+            if self._missing:  # no modules of these shapes have come
+                self._missing = set()
+                self._submit(self._bind_firsts)
+        while self._tasks:
+            with self._lock:
+                tasks, self._tasks = self._tasks, []
+            concurrent.futures.wait(tasks)
+        self._pool.shutdown()
+        return self._errors
+
+    def _submit(self, work, *arguments):
+        self._tasks.append(self._pool.submit(work, *arguments))
+        return self._tasks[-1]
+
+    # --- in threads of the pool, which begin tasks in order: nobody waits for one that has not begun ------------
+
+    def _attempt(self, module, work):
+        try:
+            if module.coded.data_ptr() not in self._errors:
+                work()
+        except Exception as error:  # of this one; the others are bound all the same
+            self._errors[module.coded.data_ptr()] = error
+
+    def _check(self, module):
+        def take_stated():  # binding compares the bytes with it
+            module.known_hash = coded_tensors.describe(module.coded).get("hash")
+        if module.known_hash is None and self._trusted:
+            self._attempt(module, take_stated)
         if module.known_hash is None:
-            module.known_hash = coded_tensors.unpack(module.coded).hash()
+            self._check_bytes(module)
 
-    def make(module):
-        module.product = bind(module.coded, module.bias, module.known_hash)
+    def _check_bytes(self, module):
+        self._attempt(module, lambda: module.check(self._trusted))
 
-    firsts = {(module.out_features, module.in_features): module for module in reversed(waiting)}.values()
-    with concurrent.futures.ThreadPoolExecutor(min(workers(), len(waiting))) as pool:
-        list(pool.map(attempt(check), waiting))
-        for module in reversed(firsts):
-            attempt(make)(module)
-        # One thread a place: of two products of one, that which is dropped would take the other's binding with it.
-        places = {place_of(module.coded, module.bias): module for module in waiting if module.product is None}
-        list(pool.map(attempt(make), places.values()))
-    for module in waiting:
-        if module.product is None:  # it shares its bytes with another, which is bound
-            attempt(make)(module)
-    return errors
+    def _bind(self, module, checked):
+        def make():
+            module.product = bind(module.coded, module.bias, module.known_hash)
+        checked.result()
+        self._attempt(module, make)
+
+    def _bind_firsts(self):
+        for first in sorted(self._firsts, key=lambda first: _size(first[0]), reverse=True):
+            self._bind(*first)
+        with self._lock:
+            for held in self._held:
+                self._submit(self._bind, *held)
+            self._held = None

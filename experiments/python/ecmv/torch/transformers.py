@@ -80,6 +80,7 @@ class EcmvHfQuantizer(HfQuantizer):
         super().__init__(quantization_config, **kwargs)
         self.report = Report([], [])
         self._work = []  # of the futures: each gives what the report shall have
+        self._binder = None
 
     def validate_environment(self, *args, device_map=None, **kwargs):
         places = set(device_map.values()) if isinstance(device_map, dict) else set()
@@ -119,6 +120,16 @@ class EcmvHfQuantizer(HfQuantizer):
         if self.pre_quantized:  # coded modules without weights, for those of the files
             for target in set(self._targets.values()):
                 target.put(model)
+            self._bind_while_loading(model)
+
+    def _bind_while_loading(self, model):
+        """A module's bias comes before its coded bytes, since transformers loads in the order of names."""
+        tied = [other.made for target in self._tied for other in target.tied]  # which get their bytes later
+        modules = [module for module in model.modules() if isinstance(module, CodedModule) and module not in tied]
+        shapes = {module.shape() for module in modules if isinstance(module, EcmvLinear)}
+        self._binder = products.Binder(shapes, self.quantization_config.trusted)
+        for module in modules:
+            module.when_coded = self._binder.add if isinstance(module, EcmvLinear) else self._binder.add_table
 
     def _tie(self, model, tied):
         """Modules that share a weight become one target, and transformers, which knows parameters alone, ties them no
@@ -209,12 +220,17 @@ class EcmvHfQuantizer(HfQuantizer):
             self._pool.shutdown()
         self.quantization_config.skip = _skipped_names(model, self.quantization_config.skip, self.report)
         self.quantization_config.dtype = str(model.dtype)
+        if self._binder is not None:
+            self._binder.finish()  # what went wrong does so again below, after what is lacking
+            for module in model.modules():
+                if isinstance(module, CodedModule):
+                    module.when_coded = None
         tied = [other.made for target in self._tied for other in target.tied if other.made is not None]
         for name, module in model.named_modules():
             if isinstance(module, CodedModule) and module not in tied:
-                described = self._described(name, module)
-                if self.quantization_config.trusted and module.known_hash is None:
-                    module.known_hash = described.get("hash")
+                self._expect_filled(name, module)
+                if module.known_hash is None:
+                    module.check(self.quantization_config.trusted)
                 if isinstance(module, EcmvEmbedding):
                     module.find_rows()
         for target in self._tied if self.pre_quantized else ():
@@ -225,14 +241,12 @@ class EcmvHfQuantizer(HfQuantizer):
         return model
 
     @staticmethod
-    def _described(name, module):
+    def _expect_filled(name, module):
         if module.coded.is_meta or module.coded.numel() == 0:
             raise InvalidArgument(f"The files have no coded weights of {name}, which config.json says are coded.")
-        described = coded_tensors.describe(module.coded)
-        kind = coded_tensors.DTYPES[described["type"]]
+        kind = coded_tensors.DTYPES[coded_tensors.describe(module.coded)["type"]]
         if kind != module.dtype:
             raise InvalidArgument(f"The coded weights of {name} are {kind}, and the model's are {module.dtype}.")
-        return described
 
     # --- what transformers asks --------------------------------------------------------------------------------
 
