@@ -173,11 +173,9 @@ def bind_waiting(owners=None, may_move=False):
         waiting = sorted(filter(_waits, list(_owners) if owners is None else owners), key=_size, reverse=True)
         for module in waiting:
             module.product = None  # what it was bound to before is freed first
-            if may_move and not is_aligned(module.coded):
-                module.coded = module.coded.clone()
         if not waiting:
             return {}
-        binder = Binder({module.shape() for module in waiting})
+        binder = Binder({module.shape() for module in waiting}, may_move=may_move)
         for module in waiting:
             binder.add(module)
         return binder.finish()
@@ -191,12 +189,14 @@ class Binder:
     """Binds modules on all cores, as they come. One of each of `shapes` is bound first, the largest of them before the
     others, since the workspace grows by it, and products that were bound before would keep theirs.
 
-    `trusted`: the hashes that tensors state are taken for known ones.
+    `trusted`: the hashes that tensors state are taken for known ones. `may_move`: bytes that are not aligned as new
+    tensors are, such as those of a mapped file, are copied to such; else the library has a copy of its own beside them.
     """
 
-    def __init__(self, shapes, trusted=False):
+    def __init__(self, shapes, trusted=False, may_move=True):
         self._pool = concurrent.futures.ThreadPoolExecutor(workers())
-        self._missing, self._trusted, self._lock = set(shapes), trusted, threading.Lock()
+        self._missing, self._trusted, self._may_move = set(shapes), trusted, may_move
+        self._lock = threading.Lock()
         self._firsts, self._held = [], []  # with futures of their checks
         self._tasks, self._errors = [], {}
 
@@ -217,7 +217,7 @@ class Binder:
     def add_table(self, module):
         """A module that has no product: its bytes are checked."""
         with self._lock:
-            self._submit(self._check_bytes, module)
+            self._submit(self._check_table, module)
 
     def finish(self):
         """Waits for all, and gives the errors of those that have no product, by the places of their coded bytes."""
@@ -248,13 +248,20 @@ class Binder:
     def _check(self, module):
         def take_stated():  # binding compares the bytes with it
             module.known_hash = coded_tensors.describe(module.coded).get("hash")
+        self._attempt(module, lambda: self._move(module))
         if module.known_hash is None and self._trusted:
             self._attempt(module, take_stated)
         if module.known_hash is None:
-            self._check_bytes(module)
+            self._attempt(module, lambda: module.check(self._trusted))
 
-    def _check_bytes(self, module):
+    def _check_table(self, module):
+        self._attempt(module, lambda: self._move(module))
         self._attempt(module, lambda: module.check(self._trusted))
+
+    def _move(self, module):
+        if self._may_move and not is_aligned(module.coded):
+            module.when_coded = None
+            module.coded = module.coded.clone()
 
     def _bind(self, module, checked):
         def make():
