@@ -5,6 +5,7 @@ import contextlib
 import copy
 import gc
 import io
+import json
 import os
 import pathlib
 import tempfile
@@ -487,6 +488,27 @@ class Files(Case):
         self.assertSame(ecmv.torch.load(loaded, self.path)["a"](self.x), y)
         self.assertSame(ecmv.torch.load(self.make(DEVICE), self.path, trusted=True)["a"](self.x), y)
 
+    def test_each_matrix_is_compared_with_a_hash_if_the_file_is_trusted(self):
+        bytes_ = self.path.read_bytes()
+        begin = 8 + int.from_bytes(bytes_[:8], "little")
+        header = json.loads(bytes_[8:begin])
+        changed = self.path.with_name("changed")
+        for name in ("a.", "b.", "embedding."):
+            section = max((entry for key, entry in header.items() if key.startswith(name) and entry["dtype"] == "U8"),
+                          key=lambda entry: entry["data_offsets"][1] - entry["data_offsets"][0])
+            damaged = bytearray(bytes_)
+            damaged[begin + sum(section["data_offsets"]) // 2] ^= 1
+            changed.write_bytes(damaged)
+            with self.subTest(name), self.assertRaises(ecmv.Malformed):
+                ecmv.torch.load(self.make(DEVICE), changed, trusted=True)
+        del header["__metadata__"]["ecmv.torch.hashes"]  # as files were before
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        changed.write_bytes(len(text).to_bytes(8, "little") + text + bytes_[begin:])
+        for trusted in (True, False):
+            loaded = ecmv.torch.load(self.make(DEVICE), changed, trusted=trusted)
+            self.assertSame(loaded["a"](self.x), self.model["a"](self.x))
+
     def test_the_library_reads_the_matrices_of_the_file(self):
         file = ecmv.library.make("ecmv_open_file", str(self.path).encode())
         matrix = coded_tensors.Matrix(ecmv.library.make("ecmv_load", file, b"a"))
@@ -501,6 +523,8 @@ class Files(Case):
         changed.write_bytes(bytes_)
         with self.assertRaisesRegex(ecmv.Malformed, "has other bytes than were written"):
             ecmv.torch.load(self.make(DEVICE), changed)
+        with self.assertRaisesRegex(ecmv.Malformed, "other bytes|are not those"):
+            ecmv.torch.load(self.make(DEVICE), changed, trusted=True)
         changed.write_bytes(bytes_[:100])
         with self.assertRaisesRegex(ecmv.Malformed, "no safetensors file"):
             ecmv.torch.load(self.make(DEVICE), changed)

@@ -91,7 +91,7 @@ def pack(matrix):
     for section in sections:
         placed.append({"name": section.name.decode(), "role": section.role.decode(), "alignment": section.alignment,
                        "padding": section.padding, "offset": 0, "bytes": section.bytes})
-    header, end = _placed(matrix.description(), placed)
+    header, end = lay_out(matrix.description(), placed)
     coded = torch.zeros(end, dtype=torch.uint8, device="cpu")
     ctypes.memmove(coded.data_ptr(), header, len(header))
     for section, at in zip(sections, placed):
@@ -99,8 +99,8 @@ def pack(matrix):
     return coded
 
 
-def _placed(description, sections):
-    """Sets the sections' offsets; gives the header and the bytes of all."""
+def lay_out(description, sections):
+    """(header, bytes of all) of a tensor of these sections, whose offsets are set."""
     room = 0
     while True:
         end = room

@@ -12,8 +12,9 @@ import torch
 from .. import library
 from ..errors import InvalidArgument, Malformed
 from . import coded as coded_tensors
-from . import join, products
+from . import direct, join, products
 from .experts import EcmvExperts, is_experts
+from .linear import EcmvLinear
 from .module import CodedModule
 from .plan import like, replace
 
@@ -36,6 +37,7 @@ def save(model, path):
                 if name.endswith(_SUFFIX) and coded_tensors.is_coded(own[name])}
     with concurrent.futures.ThreadPoolExecutor(products.workers()) as pool:
         descriptions = list(pool.map(_description, matrices, matrices.values()))
+    hashes = {name: str(coded_tensors.describe(coded)["hash"]) for name, coded in matrices.items()}
     pieces = []  # (name, dtype, shape, what gives the bytes, their number)
     for name, coded in matrices.items():
         for section in coded_tensors.describe(coded)["sections"]:
@@ -47,7 +49,7 @@ def save(model, path):
         pieces.append((name, _NAMES[tensor.dtype], list(tensor.shape), tensor))
     _write(os.fspath(path), pieces, {"format": "pt", "ecmv.version": "1",
                                      "ecmv.matrices": "[" + ",".join(descriptions) + "]",
-                                     "ecmv.torch.same": json.dumps(same)})
+                                     "ecmv.torch.same": json.dumps(same), "ecmv.torch.hashes": json.dumps(hashes)})
 
 
 def _without_copies(state):
@@ -111,14 +113,18 @@ def load(model, path, *, device=None, trusted=False):
             described = json.loads(metadata["ecmv.matrices"])
             sections = {f"{one['name']}.{section['name']}" for one in described for section in one["sections"]}
             names, same = [one["name"] for one in described], json.loads(metadata.get("ecmv.torch.same", "{}"))
-        except (KeyError, TypeError, ValueError):
+            hashes = json.loads(metadata.get("ecmv.torch.hashes", "{}")) if trusted else {}
+            hashes = {name: int(hash_) for name, hash_ in hashes.items()}
+        except (KeyError, TypeError, ValueError, AttributeError):
             raise Malformed(f"The file {path} was not written by ecmv.torch.save().") from None
         state = {name: _read_tensor(file, begin, name, entry) for name, entry in header.items() if name not in sections}
     shared = {name[:-len(_SUFFIX)]: other[:-len(_SUFFIX)] for name, other in same.items() if other not in state}
     modules = {name: _coded_module(model, name) for name in (*names, *shared)}
     state.update((name, state[other]) for name, other in same.items() if other in state)
     _load_others(model, state, path, device, {name + _SUFFIX for name in modules})
-    _load_matrices(path, names, modules, device, "ecmv_load_trusted" if trusted else "ecmv_load")
+    places = {name: (begin + entry["data_offsets"][0], entry["data_offsets"][1] - entry["data_offsets"][0])
+              for name, entry in header.items() if name in sections}
+    _load_matrices(path, described, places, hashes, modules, device, trusted)
     for name, other in shared.items():
         modules[name].take(modules[other].coded, is_known=True)
     return model
@@ -186,18 +192,26 @@ def _load_others(model, state, path, device, coded_names):
                               f"{sorted(left.unexpected_keys)} in addition.")
 
 
-def _load_matrices(path, names, modules, device, function):
-    file = library.make("ecmv_open_file", os.fspath(path).encode())
+def _load_matrices(path, described, places, hashes, modules, device, trusted):
+    """`places`: of sections, by their names. Matrices of `hashes` are read to where products compare them with these."""
+    function = "ecmv_load_trusted" if trusted else "ecmv_load"
+    file, opened = library.make("ecmv_open_file", os.fspath(path).encode()), os.open(path, os.O_RDONLY)
     try:
-        def load_one(name):
-            matrix = coded_tensors.Matrix(library.make(function, file, name.encode()))
+        def load_one(one):
+            name = one["name"]
             module = modules[name]
             own = None if module.coded.is_meta else module.coded.device
-            onto = module.target_device or own or device or "cpu"
-            module.take(coded_tensors.pack(matrix).to(onto), is_known=True)
+            onto = torch.device(module.target_device or own or device or "cpu")
+            if name in hashes and isinstance(module, EcmvLinear):
+                of_sections = [places[f"{name}.{section['name']}"] for section in one["sections"]]
+                coded = direct.read(opened, one, hashes[name], of_sections, onto)
+            else:
+                coded = coded_tensors.pack(coded_tensors.Matrix(library.make(function, file, name.encode()))).to(onto)
+            module.take(coded, is_known=True)
 
         with concurrent.futures.ThreadPoolExecutor(products.workers()) as pool:
-            for _ in pool.map(load_one, sorted(names, key=lambda name: -math.prod(modules[name].shape()))):
+            for _ in pool.map(load_one, sorted(described, key=lambda one: -math.prod(modules[one["name"]].shape()))):
                 pass
     finally:
+        os.close(opened)
         library.functions().ecmv_close_file(file)
