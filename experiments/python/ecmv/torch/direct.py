@@ -1,7 +1,7 @@
 """Reads matrices of a file straight to where they stay, for products that compare their bytes with a hash.
 
-The library's ecmv_load_trusted() keeps a matrix in memory of its own, of which the tensor would be a copy. (1.8 GB in 13
-matrices of Llama 3 8B, from the page cache, two cores of a Xeon: loading and binding took 1.4 to 1.7 s so, 0.6 s now.)
+The library's ecmv_load_trusted() keeps a matrix in memory of its own, of which the tensor would be a copy. (1.8 GB in
+13 matrices of Llama 3 8B, in the page cache, two cores of a Xeon: loading and binding took 1.4 to 1.7 s so, now 0.6.)
 """
 
 import os
@@ -22,7 +22,8 @@ def read(descriptor, description, hash_, places, device):
     `hash_`: of ecmv_describe. `places`: of each section its first byte in the open file, and the number of its bytes.
     The bytes are compared with nothing.
     """
-    sections = [{**section, "offset": 0, "bytes": count} for section, (_, count) in zip(description["sections"], places)]
+    sections = [{**section, "offset": 0, "bytes": count}
+                for section, (_, count) in zip(description["sections"], places)]
     facts = {name: description[name] for name in ("codec", "settings", "type", "rows", "cols", "format_version")}
     header, end = coded_tensors.lay_out({**facts, "hash": hash_}, sections)
     coded = torch.empty(end, dtype=torch.uint8, device=device)

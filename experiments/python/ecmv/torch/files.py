@@ -193,7 +193,7 @@ def _load_others(model, state, path, device, coded_names):
 
 
 def _load_matrices(path, described, places, hashes, modules, device, trusted):
-    """`places`: of sections, by their names. Matrices of `hashes` are read to where products compare them with these."""
+    """`places`: of sections, by their names. `hashes`: with which products compare matrices where they lie."""
     function = "ecmv_load_trusted" if trusted else "ecmv_load"
     file, opened = library.make("ecmv_open_file", os.fspath(path).encode()), os.open(path, os.O_RDONLY)
     try:
