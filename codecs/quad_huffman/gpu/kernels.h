@@ -14,7 +14,7 @@ backends::Kernel one_token();       // int8 elements, tokens of bf16 one by one
 backends::Kernel fragments();       // fragments, up to 16 tokens of bf16
 backends::Kernel digits();          // the same, int8 elements as bytes
 backends::Kernel fragments_many();  // fragments of bf16 and f8, up to 64 tokens of bf16
-backends::Kernel fragment_slabs();  // the same, bf16, more tokens
+backends::Kernel fragment_slabs();  // the same, bf16 in symbols of eight, more tokens
 backends::Kernel decode_rows();     // rows and fragments, to memory
 
 }  // namespace ecmv::codecs::quad_huffman::ECMV_GPU_NAMESPACE
