@@ -141,7 +141,8 @@ class Models(Case):
         class Scaled(torch.nn.Embedding):
             pass
         for other, reason in ((Scaled(64, 256, dtype=torch.bfloat16, device=DEVICE), "class is Scaled"),
-                              (torch.nn.Embedding(64, 256, device=DEVICE), "float32, and coded embeddings are bf")):
+                              (torch.nn.Embedding(64, 256, device=DEVICE), "float32, and coded embeddings are bf"),
+                              (torch.nn.Embedding(0, 256, dtype=torch.bfloat16, device=DEVICE), "no elements")):
             model = torch.nn.ModuleDict({"other": other})
             report = ecmv.torch.convert_all_linear(model, progress=False)
             self.assertIn(reason, report.skipped[0].reason)

@@ -55,8 +55,8 @@ bool is_constant(const datasets::Matrix& matrix, int64_t row) {
   return row_bytes <= bytes || std::equal(first, first + row_bytes - bytes, first + bytes);
 }
 
-// How many numbers of the layer's vector are zeros. Later layers of a chain may have few others, or none: a chain of
-// 1000 layers of 16 x 16 ended in zeros with one input in a hundred.
+// How many numbers of the layer's vector are zeros. Later layers of a chain may have few others, or none. (1000 layers
+// of 16 x 16: in 6 of 500 runs the layer that was asked had none.)
 int64_t zeros_in_vector(backends::Pass& pass, backends::Op op, int layer, int64_t cols) {
   if (op != backends::Op::matvec || layer == 0) return 0;
   const auto vector = pass.outputs(layer - 1);

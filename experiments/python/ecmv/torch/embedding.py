@@ -40,6 +40,8 @@ class EcmvEmbedding(CodedModule):
 
     def encode(self, weight, codec, settings):
         """Codec and settings are those of linear modules, and not asked."""
+        if weight.numel() == 0:
+            raise Refused("It has no elements.")
         coded = coded_tensors.pack(coded_tensors.encode(weight, rows.CODEC))
         most = rows.find(coded)[0].most_records
         if most > rows.MOST_RECORDS:

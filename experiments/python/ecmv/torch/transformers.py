@@ -137,7 +137,7 @@ class EcmvHfQuantizer(HfQuantizer):
         self._tied = []
         for name, source in tied.items():
             target, other = self._targets.get(name), self._targets.get(source)
-            if target is None or other is None:
+            if target is None or other is None or target is other:
                 continue
             if isinstance(target.module, torch.nn.Embedding):
                 target, other = other, target
