@@ -302,6 +302,12 @@ ECMV_API ecmv_status ecmv_bind_known_product(const ecmv_context* context, const 
                                              const ecmv_stored_section* sections, size_t count,
                                              const ecmv_product_options* options, ecmv_product** product);
 
+/* Compares bytes in the context's memory with the hash as ecmv_bind_known_product does, and binds nothing: for sections
+ * that the caller's own kernels read. `workspace` lends what reading takes; NULL: it is made for this call. */
+ECMV_API ecmv_status ecmv_compare_with_hash(const ecmv_context* context, const ecmv_workspace* workspace,
+                                            const ecmv_description* description, const ecmv_stored_section* sections,
+                                            size_t count);
+
 /* Puts the product of `tokens` tokens, 1 to max_tokens, on the caller's stream: a cudaStream_t or hipStream_t of the
  * context's device as void*, NULL for the default stream. It allocates nothing and waits for nothing, so the stream may
  * be under capture. CPU backends and the emulator have no streams: NULL, and the product is done on return.

@@ -118,6 +118,20 @@ std::vector<std::span<const std::byte>> sections_of(const ecmv_product_options& 
   return sections;
 }
 
+std::shared_ptr<Workspace> shared_or_new(const Devices& devices, const ecmv_workspace* given) {
+  if (given != nullptr && given->devices != devices)
+    throw Failure(ECMV_INVALID_ARGUMENT, "The workspace is one of another context.");
+  if (given != nullptr) return given->shared;
+  const auto lock = lock_gpu(devices);
+  return std::make_shared<Workspace>(devices);
+}
+
+uint64_t expect_hash(const ecmv_description& description) {
+  const uint64_t hash = known_hash(description);
+  if (hash == 0) throw Failure(ECMV_INVALID_ARGUMENT, "The description has no hash, so nothing is known.");
+  return hash;
+}
+
 // Binds a product of a matrix that place(workspace) brings to where products can use it.
 template <typename Place>
 ecmv_product* bind(const Devices& devices, const ecmv_product_options& options, datasets::Shape shape,
@@ -125,14 +139,9 @@ ecmv_product* bind(const Devices& devices, const ecmv_product_options& options, 
   ProductRequest request = request_of(options);
   if (const std::string reason = backends::why_no_float_product({shape, type, {}}); !reason.empty())
     throw Failure(ECMV_REFUSED, reason);
-  if (options.workspace != nullptr && options.workspace->devices != devices)
-    throw Failure(ECMV_INVALID_ARGUMENT, "The workspace is one of another context.");
   auto held = std::make_shared<Held>();
   held->devices = devices;
-  {
-    const auto gpu_lock = lock_gpu(devices);
-    held->workspace = options.workspace != nullptr ? options.workspace->shared : std::make_shared<Workspace>(devices);
-  }
+  held->workspace = shared_or_new(devices, options.workspace);
   PlacedMatrix matrix = place(*held->workspace);
   {
     const auto lock = held->turn();
@@ -251,12 +260,25 @@ ecmv_status ecmv_bind_known_product(const ecmv_context* context, const ecmv_desc
     need(product, "product");
     const Devices& devices = given(context, "context").devices;
     const MatrixParts parts = parts_of(given(description, "description"), sections, count);
-    const uint64_t hash = known_hash(*description);
-    if (hash == 0) throw Failure(ECMV_INVALID_ARGUMENT, "The description has no hash, so nothing is known.");
+    const uint64_t hash = expect_hash(*description);
     if (!sections_of(given(options, "options")).empty())
       throw Failure(ECMV_INVALID_ARGUMENT, "The options have sections, which are given beside them already.");
     *product = bind(devices, *options, parts.shape, element_type(parts.element_type),
                     [&](Workspace& workspace) { return in_callers_memory(parts, hash, workspace); });
+  });
+}
+
+ecmv_status ecmv_compare_with_hash(const ecmv_context* context, const ecmv_workspace* workspace,
+                                   const ecmv_description* description, const ecmv_stored_section* sections,
+                                   size_t count) {
+  return guarded([&] {
+    const Devices& devices = given(context, "context").devices;
+    const MatrixParts parts = parts_of(given(description, "description"), sections, count);
+    const uint64_t hash = expect_hash(*description);
+    Held held;  // ends a workspace of this call in its turn
+    held.devices = devices;
+    held.workspace = shared_or_new(devices, workspace);
+    in_callers_memory(parts, hash, *held.workspace);
   });
 }
 

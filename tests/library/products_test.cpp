@@ -496,6 +496,10 @@ TEST_CASE("a product of sections with another hash, or at places of no use, is r
       CHECK(product == nullptr);
     };
     CHECK(bind_known(context, held, options) != nullptr);
+    const auto compared = [&] {
+      return ecmv_compare_with_hash(context.get(), nullptr, &held.description, held.stored.data(), held.stored.size());
+    };
+    CHECK(compared() == ECMV_OK);
     for (size_t i = 0; i < held.stored.size(); ++i) {
       if (held.spans[i].bytes == 0) continue;
       char byte = 0;
@@ -504,6 +508,7 @@ TEST_CASE("a product of sections with another hash, or at places of no use, is r
       const char changed = static_cast<char>(byte ^ 16);
       REQUIRE(ecmv_write(held.memory[i].get(), at, &changed, 1) == ECMV_OK);
       expect_status(ECMV_MALFORMED, "The sections are not those that the description's hash is of.");
+      expect(compared(), ECMV_MALFORMED, "The sections are not those that the description's hash is of.");
       REQUIRE(ecmv_write(held.memory[i].get(), at, &byte, 1) == ECMV_OK);
     }
     --held.description.rows;
@@ -517,6 +522,7 @@ TEST_CASE("a product of sections with another hash, or at places of no use, is r
     options = options_of(1);
     const uint64_t hash = std::exchange(held.description.hash, 0);
     expect_status(ECMV_INVALID_ARGUMENT, "The description has no hash, so nothing is known.");
+    expect(compared(), ECMV_INVALID_ARGUMENT, "The description has no hash, so nothing is known.");
     held.description.hash = hash;
     const std::vector<ecmv_stored_section> all = std::exchange(held.stored, {});
     expect_status(ECMV_MALFORMED, "The sections are not those that the description's hash is of.");

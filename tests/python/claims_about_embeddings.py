@@ -2,7 +2,10 @@
 
 import copy
 import io
+import json
 import os
+import pathlib
+import tempfile
 import unittest
 
 import torch
@@ -147,6 +150,28 @@ class Models(Case):
             report = ecmv.torch.convert_all_linear(model, progress=False)
             self.assertIn(reason, report.skipped[0].reason)
             self.assertIs(model["other"], other)
+
+    def test_a_file_has_the_same_rows_and_changed_bytes_are_found(self):
+        ecmv.torch.convert_all_linear(self.plain, progress=False)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "model.safetensors"
+            ecmv.torch.save(self.plain, path)
+
+            def loaded(trusted):
+                made = torch.nn.ModuleDict({"table": table(1003, 512, seed=5), "head": torch.nn.Linear(
+                    512, 1003, bias=False, dtype=torch.bfloat16, device=DEVICE)})
+                return ecmv.torch.load(made, path, trusted=trusted)
+
+            bytes_ = bytearray(path.read_bytes())
+            begin = 8 + int.from_bytes(bytes_[:8], "little")
+            fields = json.loads(bytes_[8:begin])["table.fields"]["data_offsets"]
+            for trusted in (True, False):
+                self.assertSame(loaded(trusted)["table"](self.ids), self.plain["table"](self.ids))
+            bytes_[begin + fields[0] + 1000] ^= 1
+            path.write_bytes(bytes_)
+            for trusted in (True, False):
+                with self.subTest(trusted=trusted), self.assertRaises(ecmv.Malformed):
+                    loaded(trusted)
 
     def test_copies_pickles_and_state_dicts_have_the_same_rows(self):
         plain = self.plain["table"]

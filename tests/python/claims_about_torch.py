@@ -558,7 +558,7 @@ class Files(Case):
 class Binding(Case):
     def test_one_of_each_shape_is_bound_first_the_largest_before_the_others(self):
         sizes = (1, 2, 1, 3, 2, 1, 4, 3)
-        modules = [ecmv.torch.EcmvLinear.from_linear(linear_module(256, 64 * size, seed=number))
+        modules = [ecmv.torch.EcmvLinear.from_linear(linear_module(512, 256 * size, seed=number))
                    for number, size in enumerate(sizes)]
         for module in modules:
             module.product = None

@@ -105,6 +105,8 @@ _FUNCTIONS = {
     "ecmv_bind_product": (_status, [_handle, _handle, ctypes.POINTER(ProductOptionsStruct), _made]),
     "ecmv_bind_known_product": (_status, [_handle, ctypes.POINTER(DescriptionStruct), ctypes.POINTER(SectionStruct),
                                           _bytes, ctypes.POINTER(ProductOptionsStruct), _made]),
+    "ecmv_compare_with_hash": (_status, [_handle, _handle, ctypes.POINTER(DescriptionStruct),
+                                         ctypes.POINTER(SectionStruct), _bytes]),
     "ecmv_enqueue_product": (_status, [_handle, _array, _array, _int64, _int64, _array, _int64]),
     "ecmv_product_scratch_bytes": (_bytes, [_handle]),
     "ecmv_product_kernel": (_text, [_handle, _int64]),

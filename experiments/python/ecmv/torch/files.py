@@ -202,9 +202,11 @@ def _load_matrices(path, described, places, hashes, modules, device, trusted):
             module = modules[name]
             own = None if module.coded.is_meta else module.coded.device
             onto = torch.device(module.target_device or own or device or "cpu")
-            if name in hashes and isinstance(module, EcmvLinear):
+            if name in hashes:
                 of_sections = [places[f"{name}.{section['name']}"] for section in one["sections"]]
                 coded = direct.read(opened, one, hashes[name], of_sections, onto)
+                if not isinstance(module, EcmvLinear):  # no product compares them
+                    products.compare(coded, hashes[name])
             else:
                 coded = coded_tensors.pack(coded_tensors.Matrix(library.make(function, file, name.encode()))).to(onto)
             module.take(coded, is_known=True)

@@ -66,7 +66,12 @@ class CodedModule(torch.nn.Module):
     def check(self, trusted=False):
         """Reads coded bytes that somebody else has set, and compares them with the hash that they state. Unless they
         are `trusted`, the codec's reference decoder takes them first, since kernels check nothing."""
-        stated = coded_tensors.describe(self.coded).get("hash")
+        described = coded_tensors.describe(self.coded)
+        stated = described.get("hash")
+        if trusted and stated is not None and products.is_aligned(self.coded, described):
+            products.compare(self.coded, stated)
+            self.known_hash = stated
+            return
         self.known_hash = coded_tensors.unpack(self.coded, stated if trusted else None).hash()
         if stated not in (None, self.known_hash):
             self.known_hash = None

@@ -7,6 +7,7 @@ operator asks for its product at the first call, and all modules that have none 
 import concurrent.futures
 import ctypes
 import functools
+import math
 import os
 import threading
 import weakref
@@ -84,6 +85,13 @@ class Product:
 
     def kernel(self, tokens=1):
         return library.functions().ecmv_product_kernel(self.handle, tokens).decode()
+
+
+def compare(coded, known_hash):
+    """Reads a coded tensor where it is, aligned as new ones are. Malformed: its matrix has another hash."""
+    described = coded_tensors.describe(coded)
+    whole, sections = coded_tensors.parts(described, coded.data_ptr(), known_hash)
+    library.call("ecmv_compare_with_hash", *_context_of(coded.device), ctypes.byref(whole), sections, len(sections))
 
 
 def _free(place, handle):
@@ -195,9 +203,12 @@ class Binder:
 
     def __init__(self, shapes, trusted=False, may_move=True):
         self._pool = concurrent.futures.ThreadPoolExecutor(workers())
-        self._missing, self._trusted, self._may_move = set(shapes), trusted, may_move
+        self._trusted, self._may_move = trusted, may_move
         self._lock = threading.Lock()
-        self._firsts, self._held = [], []  # with futures of their checks
+        self._shapes = sorted(shapes, key=math.prod)  # of which none is being bound, the largest last
+        self._firsts = {}  # by shape: modules, with futures of their checks
+        self._last_first = None  # future of the first that is bound after those before
+        self._held = []  # modules with futures of their checks, that wait for all firsts
         self._tasks, self._errors = [], {}
 
     def add(self, module):
@@ -206,13 +217,11 @@ class Binder:
             checked = self._submit(self._check, module)
             if self._held is None:
                 self._submit(self._bind, module, checked)
-            elif module.shape() not in self._missing:
+            elif module.shape() in self._firsts:
                 self._held.append((module, checked))
             else:
-                self._missing.discard(module.shape())
-                self._firsts.append((module, checked))
-                if not self._missing:
-                    self._submit(self._bind_firsts)
+                self._firsts[module.shape()] = module, checked
+                self._bind_firsts(self._firsts)
 
     def add_table(self, module):
         """A module that has no product: its bytes are checked."""
@@ -222,15 +231,22 @@ class Binder:
     def finish(self):
         """Waits for all, and gives the errors of those that have no product, by the places of their coded bytes."""
         with self._lock:
-            if self._missing:  # no modules of these shapes have come
-                self._missing = set()
-                self._submit(self._bind_firsts)
+            self._bind_firsts(self._shapes)  # no modules of other shapes come
         while self._tasks:
             with self._lock:
                 tasks, self._tasks = self._tasks, []
             concurrent.futures.wait(tasks)
         self._pool.shutdown()
         return self._errors
+
+    def _bind_firsts(self, shapes):
+        """Submits those of the largest shapes for as long as they are among these."""
+        while self._shapes and self._shapes[-1] in shapes:
+            first = self._firsts.get(self._shapes.pop())
+            if first is not None:
+                self._last_first = self._submit(self._bind, *first, self._last_first)
+            if not self._shapes:
+                self._submit(self._bind_held)
 
     def _submit(self, work, *arguments):
         self._tasks.append(self._pool.submit(work, *arguments))
@@ -263,15 +279,17 @@ class Binder:
             module.when_coded = None
             module.coded = module.coded.clone()
 
-    def _bind(self, module, checked):
+    def _bind(self, module, checked, before=None):
         def make():
             module.product = bind(module.coded, module.bias, module.known_hash)
         checked.result()
+        if before is not None:
+            before.result()
         self._attempt(module, make)
 
-    def _bind_firsts(self):
-        for first in sorted(self._firsts, key=lambda first: _size(first[0]), reverse=True):
-            self._bind(*first)
+    def _bind_held(self):
+        if self._last_first is not None:
+            self._last_first.result()
         with self._lock:
             for held in self._held:
                 self._submit(self._bind, *held)
