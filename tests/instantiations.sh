@@ -12,10 +12,10 @@ gpu_objects=$build/backends/emulator/CMakeFiles/ecmv_emulator.dir/__/__/codecs
 # The rule: only values that the inner loop must know are template arguments, and a combination is compiled only if a
 # published record shows a gain. Every other code that the encoder may choose has one kernel a product, or is refused
 # with a sentence. Bounds go down, or up for a kernel with a measured gain: 360 for GPUs became 370 with the products of
-# more than 64 tokens (codecs/quad_huffman/notes/many_tokens.md).
+# more than 64 tokens and 372 with those of symbols of four (codecs/quad_huffman/notes/many_tokens.md, choice.md).
 most_cpu=80   # cpu.cpp
 most_simd=300 # simd.cpp, all instruction sets together
-most_gpu=370  # all *.cu of a codec, for one backend
+most_gpu=372  # all *.cu of a codec, for one backend
 
 # Functions of codec $1 in the other arguments, objects.
 functions_of() {

@@ -14,9 +14,9 @@ namespace {
 CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   Wanted wanted = wanted_by(settings);
   const Layout layout = wanted.layout;
-  const std::vector<std::byte> elements = arrange(matrix, layout);
+  const datasets::LargeBytes elements = arrange(matrix, layout);
   const datasets::MatrixView stored =
-      layout == Layout::rows ? matrix : datasets::MatrixView{stored_shape(matrix.shape, layout), matrix.type, elements};
+      layout == Layout::rows ? matrix : datasets::MatrixView{stored_shape(matrix.shape, layout), matrix.type, elements.all()};
   CompressedMatrix compressed = make_compressed(matrix, settings);
   const auto encode_as_wanted = [&] {
     const Model model = make_model(stored, wanted);

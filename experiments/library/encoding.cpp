@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/cpu/team.h"
+#include "datasets/large_bytes.h"
 
 namespace ecmv::library {
 namespace {
@@ -54,10 +55,10 @@ backends::CompressedMatrix encode_and_compare(const codecs::CodecEntry& entry, c
   if (const std::string reason = codec.refuses == nullptr ? "" : codec.refuses(matrix, settings); !reason.empty())
     throw Failure(ECMV_REFUSED, reason);
   backends::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix, settings);
-  std::vector<std::byte> decoded(matrix.elements.size());
-  codec.decode(compressed.view(), decoded);
+  datasets::LargeBytes decoded(matrix.elements.size());
+  codec.decode(compressed.view(), decoded.all());
   const std::string who = "The codec '" + std::string(entry.id) + "' ";
-  if (const std::string violation = difference(codec, matrix, settings, decoded); !violation.empty())
+  if (const std::string violation = difference(codec, matrix, settings, decoded.all()); !violation.empty())
     throw Failure(ECMV_INCORRECT, who + "does not reproduce this matrix: " + violation);
   if (codec.max_stored_bytes != nullptr &&
       compressed.stored_bytes() > codec.max_stored_bytes(codecs::shape_in_bytes(matrix), settings))

@@ -5,14 +5,14 @@
 
 namespace ecmv::codecs::quad_huffman {
 
-std::vector<std::byte> arrange(datasets::MatrixView matrix, Layout layout) {
-  if (layout == Layout::rows) return {};
+datasets::LargeBytes arrange(datasets::MatrixView matrix, Layout layout) {
+  if (layout == Layout::rows) return datasets::LargeBytes(0);
   const auto [rows, cols] = matrix.shape;
   const datasets::Shape stored = stored_shape(matrix.shape, layout);
   const int64_t each = datasets::element_bytes(matrix.type);
   const FragmentRuns runs = fragment_runs(matrix.type != datasets::ElementType::i8);
   const int64_t run = layout == Layout::strips ? kLaneCols : static_cast<int64_t>(runs);
-  std::vector<std::byte> elements(static_cast<size_t>(stored.elements() * each));
+  datasets::LargeBytes elements(static_cast<size_t>(stored.elements() * each));
   std::byte* to = elements.data();
   for (int64_t row = 0; row < stored.rows; ++row)
     for (int64_t col = 0; col < stored.cols; col += run) {

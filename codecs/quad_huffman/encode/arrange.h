@@ -1,10 +1,8 @@
 // The matrix in the layout in which it is stored, where that is not rows (format/layout.h).
 #pragma once
 
-#include <cstddef>
-#include <vector>
-
 #include "codecs/quad_huffman/format/layout.h"
+#include "datasets/large_bytes.h"
 #include "datasets/matrix.h"
 
 namespace ecmv::codecs::quad_huffman {
@@ -12,6 +10,6 @@ namespace ecmv::codecs::quad_huffman {
 // Row-major, of stored_shape(); empty with Layout::rows. Units and strips that are not whole repeat the matrix's last
 // row and column, which cost no more than any other. Products of fragments meet these with zeros, so exponents of 255
 // become 1.0.
-std::vector<std::byte> arrange(datasets::MatrixView matrix, Layout layout);
+datasets::LargeBytes arrange(datasets::MatrixView matrix, Layout layout);
 
 }  // namespace ecmv::codecs::quad_huffman

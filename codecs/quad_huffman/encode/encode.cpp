@@ -15,6 +15,7 @@
 #include "codecs/quad_huffman/format/raw_planes.h"
 #include "codecs/quad_huffman/format/schedule.h"
 #include "codecs/quad_huffman/format/stored.h"
+#include "datasets/large_bytes.h"
 
 namespace ecmv::codecs::quad_huffman {
 namespace {
@@ -210,6 +211,21 @@ class Encoder {
     append_count(tiles, static_cast<uint64_t>(full / kBlockLines) | static_cast<uint64_t>(lines - full) << 16);
     append_codes(lines, full, lane_words);
     return true;
+  }
+
+  // For what all parts have, of which this is the first: growing as they come would copy it again and again.
+  void make_room_for(const std::vector<std::unique_ptr<Encoder>>& parts) {
+    const auto make_room = [&](std::vector<std::byte> Encoder::*bytes) {
+      size_t all = 0;
+      for (const auto& part : parts) all += (*part.*bytes).size();
+      std::vector<std::byte> whole;
+      whole.reserve(all + static_cast<size_t>(raw_bytes_past_));
+      datasets::prefer_huge_pages({whole.data(), whole.capacity()});
+      modelling::append_bytes(whole, this->*bytes);
+      this->*bytes = std::move(whole);
+    };
+    make_room(&Encoder::codes);
+    make_room(&Encoder::raw);
   }
 
   // Takes what another one made of the row groups that follow.
@@ -418,6 +434,7 @@ bool encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
   });
   if (!fits) return false;
   Encoder& encoder = *parts.front();
+  encoder.make_room_for(parts);
   for (size_t i = 1; i < parts.size(); ++i) encoder.take(std::move(*parts[i])), parts[i].reset();
   encoder.finish();
 

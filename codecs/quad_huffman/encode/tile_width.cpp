@@ -37,17 +37,17 @@ int tile_cols_for_int8_rows(datasets::Shape shape) {
   return best;
 }
 
-struct BlockWork {
-  int64_t tiles = 0;  // that a lane group begins, one after the other
-  double work = 0;    // columns times lane groups that share a multiprocessor, in thousands
+// What a multiprocessor does for a product: lane groups that each take so many tiles of so many columns in all.
+struct Share {
+  double lane_groups = 0, tiles = 0, cols = 0;
 };
-BlockWork work_of(const FragmentDivision& division, datasets::Shape stored, int tile_cols, int groups_at_work) {
-  const int64_t cols = division.rounds * std::min(division.share_tiles * tile_cols, stored.cols);
-  return {division.share_tiles * division.rounds, 1e-3 * static_cast<double>(cols * groups_at_work)};
+Share share_of(const FragmentDivision& division, datasets::Shape stored, int tile_cols) {
+  return {static_cast<double>(division.lane_groups), static_cast<double>(division.share_tiles * division.rounds),
+          static_cast<double>(division.rounds * std::min(division.share_tiles * tile_cols, stored.cols))};
 }
 
 // Up to 16 tokens.
-std::optional<BlockWork> work_of_few(datasets::Shape stored, int table_bits, int tile_cols, bool sixteen) {
+std::optional<Share> share_of_few(datasets::Shape stored, int table_bits, int tile_cols, bool sixteen) {
   const auto division = divide_few(row_groups(stored.rows), column_tiles(stored.cols, tile_cols),
                                    {.most_groups = 32,
                                     .multiple = sixteen ? 4 : 1,
@@ -61,24 +61,29 @@ std::optional<BlockWork> work_of_few(datasets::Shape stored, int table_bits, int
                                     .compute_units = kMultiprocessors},
                                    [&](int64_t bytes) { return table_copies(table_bits, 32, bytes); });
   if (!division) return std::nullopt;
-  return work_of(*division, stored, tile_cols, std::max(division->lane_groups, sixteen ? 15 : 22));
+  return share_of(*division, stored, tile_cols);
 }
 
 // Up to 64 tokens.
-BlockWork work_of_many(datasets::Shape stored, int symbol_cols, int tile_cols) {
+Share share_of_many(datasets::Shape stored, int symbol_cols, int tile_cols) {
   const auto division = divide_many(row_groups(stored.rows), column_tiles(stored.cols, tile_cols),
                                     symbol_cols == 8 ? 16 : 24, kMultiprocessors, [](int) { return true; });
-  return work_of(*division, stored, tile_cols, division->lane_groups + kOwnTimeOfMany);
+  return share_of(*division, stored, tile_cols);
 }
 
-// Microseconds of a product: its beginning, the work of a multiprocessor, and each tile's beginning but the first. The
-// memory's time and that of the units overlap only in part.
+// Microseconds of a product: its beginning, and the longest of what limits a multiprocessor, since they overlap almost
+// wholly (a norm of power four: a power of three or five chose worse). Its part of memory's bandwidth moves the bits;
+// its units take nanoseconds a column and a tile of a lane group; a lane group takes some a column, however few there
+// are.
 struct Rates {
-  double begin, of_work, of_tile;
+  double begin, of_col, of_tile, of_chain_col;
 };
-double microseconds(const Rates& rates, const BlockWork& division, double memory) {
-  return rates.begin + std::hypot(memory, rates.of_work * division.work) +
-         rates.of_tile * static_cast<double>(division.tiles - 1);
+double microseconds(const Rates& rates, const Share& of, double bits) {
+  constexpr double kBytesAMicrosecond = 4.4e6 / kMultiprocessors;
+  const double memory = bits / 8 * kLanes * of.cols * of.lane_groups / kBytesAMicrosecond,
+               units = 1e-3 * of.lane_groups * (rates.of_col * of.cols + rates.of_tile * of.tiles),
+               chain = 1e-3 * rates.of_chain_col * of.cols;
+  return rates.begin + std::pow(std::pow(memory, 4) + std::pow(units, 4) + std::pow(chain, 4), 0.25);
 }
 
 }  // namespace
@@ -94,23 +99,22 @@ int tile_cols_for_rows(datasets::Shape stored, datasets::ElementType type) {
   return tile_cols;
 }
 
-// Rates are fitted to 208 measured products of 14 shapes of bf16 from 1536 x 2048 to 28672 x 4096, T = 12. Estimates
-// are within 4 % on average, and the chosen form within 3 % of the best of its shape (notes/choice.md).
+// Rates are fitted to 690 measured products of 29 shapes of bf16 from 1536 x 2048 to 51200 x 5120, T = 12. Estimates
+// are within 6 % on average, and the chosen form within 3 % of the best of its shape (notes/choice.md).
 double fragments_cost(datasets::Shape stored, int symbol_cols, int table_bits, double bits, int tile_cols) {
-  constexpr double kBitsAMicrosecond = 8 * 4.4e6;
-  constexpr Rates kRates[2][3] = {{{4.5, 0.92, 0.93}, {5.5, 1.08, 1.74}, {7.1, 1.31, 4.9}},    // symbols of four
-                                  {{4.5, 0.69, 1.81}, {5.5, 1.02, 1.05}, {7.1, 0.96, 2.28}}};  // of eight
+  constexpr Rates kRates[2][3] = {
+      {{5.1, 0.96, 109, 15.8}, {4.4, 1.10, 144, 18.6}, {7.7, 1.80, 160, 28.9}},   // symbols of four
+      {{5.0, 0.43, 308, 14.1}, {4.1, 0.81, 294, 18.9}, {6.8, 1.45, 262, 20.9}}};  // of eight
   if (tile_cols == 0) {
     const auto type = bits > 8 ? datasets::ElementType::bf16 : datasets::ElementType::f8_e4m3;
     tile_cols = tile_cols_for_fragments(stored, type, symbol_cols, table_bits);
   }
-  const double memory = bits * static_cast<double>(stored.elements()) / kBitsAMicrosecond;
   const Rates(&rates)[3] = kRates[symbol_cols == 8];
-  const auto one = work_of_few(stored, table_bits, tile_cols, false),
-             sixteen = work_of_few(stored, table_bits, tile_cols, true);
+  const auto one = share_of_few(stored, table_bits, tile_cols, false),
+             sixteen = share_of_few(stored, table_bits, tile_cols, true);
   if (!one || !sixteen) return 1e30;
-  return microseconds(rates[0], *one, memory) * microseconds(rates[1], *sixteen, memory) *
-         microseconds(rates[2], work_of_many(stored, symbol_cols, tile_cols), memory);
+  return microseconds(rates[0], *one, bits) * microseconds(rates[1], *sixteen, bits) *
+         microseconds(rates[2], share_of_many(stored, symbol_cols, tile_cols), bits);
 }
 
 int tile_cols_for_fragments(datasets::Shape stored, datasets::ElementType type, int symbol_cols, int table_bits) {

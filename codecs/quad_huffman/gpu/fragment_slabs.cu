@@ -1,4 +1,4 @@
-// Products of fragments of bf16 in symbols of eight with more than 64 tokens. The sums of 128 tokens and 128
+// Products of fragments of bf16 with more than 64 tokens. The sums of 128 tokens and 128
 // rows fill the registers of four lane groups, and lane groups that decode have none to spare. So 16 lane groups decode
 // to slabs in shared memory (tokens/slabs.h), four multiply slabs with blocks of 64 columns of the tokens, and nobody
 // waits but at the gates of a slab or a block. (H200, 16384 x 16384, T = 12, 128 tokens: 197 us; by fragments_many.cu,
@@ -20,6 +20,7 @@ namespace {
 inline constexpr int kTokens = 128, kTokenTiles = kTokens / 8, kRowTiles = 2, kRanges = 2, kTeams = kRowTiles * kRanges,
                      kDecoders = kTeams * gpu::kWarpgroup, kAllGroups = kDecoders + gpu::kWarpgroup;
 using Slots = SlabSlots<2>;
+inline constexpr int kPartCols = segment_cols(4);  // stored columns that are decoded in one piece of code
 
 // A lane's registers: 96 of 20 lane groups at the launch become 80 where they decode and 160 where they multiply.
 inline constexpr int kDecoderRegisters = 80, kMultiplierRegisters = 160;
@@ -128,7 +129,8 @@ struct BlockPlaces {
 template <typename TileOf>
 ECMV_GPU_DEVICE void decode_slabs(TileOf& tile, const Matrix& matrix, const Table& table, const Hidden& hidden,
                                   int64_t group, int first_tile, int tiles, const Slots& slots, int slab_of_slot) {
-  constexpr int kParts = 2, kSlabsOfPart = TileOf::kSegmentCols / kFragmentCols / kSlabUnits / kParts;
+  constexpr int kParts = TileOf::kSegmentCols / kPartCols,
+                kSlabsOfPart = TileOf::kSegmentCols / kFragmentCols / kSlabUnits / kParts;
   const uint32_t lowest = lowest_of_halves<TileOf>(matrix);
   SlabPatches<TileOf> patches;
   int count = 0;
@@ -144,18 +146,21 @@ ECMV_GPU_DEVICE void decode_slabs(TileOf& tile, const Matrix& matrix, const Tabl
       ECMV_GPU_NO_UNROLL
       for (int part = 0; part < kParts; ++part) {
         gpu::uint4 slab[kSlabUnits];
+        FourFloats first{};
         uint32_t held = 0;
         tile.template decode_part<kParts>(table, s, part, [&](int, int quad, uint32_t exponents, uint32_t signs) {
-          // Symbols of eight have the exponents of both quads.
-          if (quad % 2 == 0) {
-            held = signs;
-            return;
-          }
           const int unit = quad / 2;
           const auto numbers = [&](int of, uint32_t word) {
             return unscaled_numbers_of<TileOf>(of, exponents, word, lowest, exponent_unit<TileOf>(hidden));
           };
-          const FourFloats first = numbers(quad - 1, held), second = numbers(quad, signs);
+          // Symbols of eight have the exponents of both quads.
+          if (quad % 2 == 0) {
+            held = signs;
+            if constexpr (!TileOf::kEights) first = numbers(quad, signs);
+            return;
+          }
+          if constexpr (TileOf::kEights) first = numbers(quad - 1, held);
+          const FourFloats second = numbers(quad, signs);
           slab[unit % kSlabUnits] = gpu::uint4{first.first, second.first, first.second, second.second};
           if (unit % kSlabUnits != kSlabUnits - 1) return;
           slots.wait_free(count);
@@ -176,7 +181,7 @@ ECMV_GPU_DEVICE void decode_slabs(TileOf& tile, const Matrix& matrix, const Tabl
 // Multiplies all slabs and tokens of the block, by four lane groups together, and stores the sums. One product is under
 // way while the next one's slabs are waited for. (notes/many_tokens.md has what waiting for each at once cost.)
 ECMV_GPU_DEVICE void multiply_slabs(const Matrix& matrix, const BlockPart& part, const BlockPlaces& places,
-                                    const gpu::Bf16Tokens& tokens) {
+                                    const gpu::Bf16Tokens& tokens, int power) {
   const int lane = LaneGroup::lane(), own = LaneGroup::uniform(LaneGroup::group()) - kDecoders;
   const TokenStages stages = places.stages(tokens);
   const bool copies = own == 0 && lane == 0;
@@ -219,17 +224,17 @@ ECMV_GPU_DEVICE void multiply_slabs(const Matrix& matrix, const BlockPart& part,
         const int token = 8 * j + lane % 4 * 2 + i % 2;
         if (token < tokens.batch && row + i / 2 * 8 < matrix.rows)
           tokens.y[(int64_t{part.share} * tokens.batch + token) * tokens.rows + row + i / 2 * 8] =
-              scaled(sums[half][j][i], matrix.power);
+              scaled(sums[half][j][i], power);
       }
     }
   }
 }
 
-template <int kForm>
+template <int kSymbolCols, int kForm>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kAllGroups* kLanes,
                                 1) void multiply_by_slabs(Matrix matrix, BlockPlan plan, FragmentsLayout layout,
                                                           Hidden hidden, int /* columns */, gpu::Bf16Tokens tokens) {
-  using TileOf = TileLanes<8, kForm, 2, kLeanForm<kForm>>;
+  using TileOf = TileLanes<kSymbolCols, kForm, 2, kLeanForm<kForm>>;
   const int lane_group = LaneGroup::uniform(LaneGroup::group());
   const BlockPlaces places(layout);
   const BlockPart part = part_of_block(matrix, layout, 2 * TileOf::kSegmentCols / gpu::kBlockCols);
@@ -243,7 +248,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kAllGroups* kLanes,
   gpu::sync_block();
   if (lane_group >= kDecoders) {
     change_registers<kMultiplierRegisters, true>();
-    multiply_slabs(matrix, part, places, tokens);
+    multiply_slabs(matrix, part, places, tokens, power_of_numbers<TileOf>(matrix));
     return;
   }
   change_registers<kDecoderRegisters, false>();
@@ -259,8 +264,12 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kAllGroups* kLanes,
 }
 
 FragmentsKernel kernel_of(const Header& code) {
-  const bool bf16_in_eights = is_float(code.form) && !is_f8(code.form) && code.symbol_cols == 8;
-  return bf16_in_eights ? multiply_by_slabs<float_raw_bits(8)> : FragmentsKernel{nullptr};
+  if (!is_float(code.form)) return nullptr;
+  return for_float_code(code, [&](auto symbol_cols, auto form, auto) -> FragmentsKernel {
+    constexpr int kForm = decltype(form)::value;
+    if constexpr (!is_f8(kForm)) return multiply_by_slabs<decltype(symbol_cols)::value, kForm>;
+    return nullptr;
+  });
 }
 
 // Chooses the number of shares whose blocks are done first.
@@ -303,7 +312,7 @@ constexpr backends::Policy kPolicies[] = {{"tokens128"}};
 std::string refuses(const backends::CompressedView& view, const backends::DeviceInfo& device,
                     const backends::Policy& named) {
   if (!gpu::have_bulk_copies(device)) return "The kernel needs bulk copies, which devices have from sm_90 on.";
-  return refuses_fragments(view, device, named, plan_tokens, "The kernel is for bf16 elements in symbols of eight.");
+  return refuses_fragments(view, device, named, plan_tokens, "The kernel is for bf16 elements.");
 }
 
 // Tokens in the order of slabs lie in the scratch after the sums of shares.
@@ -334,7 +343,8 @@ backends::BoundKernel bind(const backends::Policy& named, Layers layers, int bat
   const auto parts =
       gpu::token_parts(batch, kTokens, [&](int tokens) { return plan_tokens(named, view, device, tokens); });
   backends::KernelFacts facts = facts_of_shares(view, code, parts);
-  const int64_t blocks = row_segments(stored_shape(view).cols, 8) * (2 * segment_cols(8) / gpu::kBlockCols),
+  const int64_t blocks = row_segments(stored_shape(view).cols, code.symbol_cols) *
+                         (2 * segment_cols(code.symbol_cols) / gpu::kBlockCols),
                 shares = parts.whole.layout.shares,
                 sums = shares > 1 ? shares * std::min(kTokens, batch) * view.shape.rows * 4 : 0,
                 sums_bytes = (sums + gpu::kBlockAlignment - 1) / gpu::kBlockAlignment * gpu::kBlockAlignment;

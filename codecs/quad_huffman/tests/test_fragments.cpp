@@ -23,7 +23,7 @@ namespace format = ecmv::codecs::quad_huffman;
 
 constexpr datasets::Shape kShapes[] = {{1, 1}, {16, 16}, {17, 15}, {33, 257}, {48, 1040}, {5, 4100}};
 
-uint16_t element_at(const std::vector<std::byte>& elements, int64_t number) {
+uint16_t element_at(std::span<const std::byte> elements, int64_t number) {
   uint16_t bits;
   std::memcpy(&bits, elements.data() + 2 * number, 2);
   return bits;
@@ -58,15 +58,15 @@ TEST_CASE("quad_huffman fills units of fragments with the last row and column, b
   const datasets::Matrix matrix = tests::make_typed_matrix("edge", datasets::ElementType::bf16, {3, 5}, [](int64_t i) {
     return i % 5 == 4 ? uint64_t{0x7F80} + i % 2 : 0x4000 + i;
   });
-  const std::vector<std::byte> stored = format::arrange(matrix.view(), format::Layout::fragments);
+  const datasets::LargeBytes stored = format::arrange(matrix.view(), format::Layout::fragments);
   const datasets::Shape shape = format::fragments_shape(matrix.shape);
-  REQUIRE(stored.size() == static_cast<size_t>(2 * shape.elements()));
+  REQUIRE(stored.all().size() == static_cast<size_t>(2 * shape.elements()));
   for (int64_t row = 0; row < shape.rows; ++row)
     for (int64_t col = 0; col < shape.cols; ++col) {
       const auto [from_row, from_col] = format::place_of_fragment(row, col, format::FragmentRuns::pairs);
       const uint16_t own = element_at(matrix.elements,
                                       std::min<int64_t>(from_row, 2) * 5 + std::min<int64_t>(from_col, 4)),
-                     bits = element_at(stored, row * shape.cols + col);
+                     bits = element_at(stored.all(), row * shape.cols + col);
       if (from_row < 3 && from_col < 5)
         CHECK(bits == own);
       else

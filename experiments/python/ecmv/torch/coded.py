@@ -92,10 +92,14 @@ def pack(matrix):
         placed.append({"name": section.name.decode(), "role": section.role.decode(), "alignment": section.alignment,
                        "padding": section.padding, "offset": 0, "bytes": section.bytes})
     header, end = lay_out(matrix.description(), placed)
-    coded = torch.zeros(end, dtype=torch.uint8, device="cpu")
+    coded = torch.empty(end, dtype=torch.uint8, device="cpu")
     ctypes.memmove(coded.data_ptr(), header, len(header))
+    filled = len(header)
     for section, at in zip(sections, placed):
+        coded[filled:at["offset"]] = 0
         ctypes.memmove(coded.data_ptr() + at["offset"], section.place, section.bytes)
+        filled = at["offset"] + at["bytes"]
+    coded[filled:] = 0
     return coded
 
 
