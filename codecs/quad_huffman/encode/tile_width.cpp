@@ -99,17 +99,19 @@ int tile_cols_for_rows(datasets::Shape stored, datasets::ElementType type) {
   return tile_cols;
 }
 
-// Rates are fitted to 690 measured products of 29 shapes of bf16 from 1536 x 2048 to 51200 x 5120, T = 12. Estimates
-// are within 6 % on average, and the chosen form within 3 % of the best of its shape (notes/choice.md).
+// Rates are fitted to 690 measured products of 29 shapes of bf16 from 1536 x 2048 to 51200 x 5120, T = 12, and to 45 of
+// five shapes of f8. Estimates are within 6 % on average, and the chosen form within 3 % of the best of its shape
+// (notes/choice.md).
 double fragments_cost(datasets::Shape stored, int symbol_cols, int table_bits, double bits, int tile_cols) {
-  constexpr Rates kRates[2][3] = {
-      {{5.1, 0.96, 109, 15.8}, {4.4, 1.10, 144, 18.6}, {7.7, 1.80, 160, 28.9}},   // symbols of four
-      {{5.0, 0.43, 308, 14.1}, {4.1, 0.81, 294, 18.9}, {6.8, 1.45, 262, 20.9}}};  // of eight
+  constexpr Rates kFours[] = {{5.1, 0.96, 109, 15.8}, {4.4, 1.10, 144, 18.6}, {7.7, 1.80, 160, 28.9}},
+                  kEights[] = {{5.0, 0.43, 308, 14.1}, {4.1, 0.81, 294, 18.9}, {6.8, 1.45, 262, 20.9}},
+                  kF8[] = {{4.5, 0.51, 229, 15.4}, {3.8, 0.88, 214, 17.5}, {5.3, 1.56, 215, 18.1}};
+  const bool f8 = bits < 8;
   if (tile_cols == 0) {
-    const auto type = bits > 8 ? datasets::ElementType::bf16 : datasets::ElementType::f8_e4m3;
+    const auto type = f8 ? datasets::ElementType::f8_e4m3 : datasets::ElementType::bf16;
     tile_cols = tile_cols_for_fragments(stored, type, symbol_cols, table_bits);
   }
-  const Rates(&rates)[3] = kRates[symbol_cols == 8];
+  const Rates* rates = f8 ? kF8 : symbol_cols == 8 ? kEights : kFours;
   const auto one = share_of_few(stored, table_bits, tile_cols, false),
              sixteen = share_of_few(stored, table_bits, tile_cols, true);
   if (!one || !sixteen) return 1e30;

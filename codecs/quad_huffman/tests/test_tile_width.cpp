@@ -12,8 +12,8 @@ namespace {
 
 constexpr datasets::ElementType kBf16 = datasets::ElementType::bf16;
 
-int width(datasets::Shape shape, int symbol_cols) {
-  return tile_cols_for_fragments(fragments_shape(shape), kBf16, symbol_cols, 12);
+int width(datasets::Shape shape, int symbol_cols, datasets::ElementType type = kBf16) {
+  return tile_cols_for_fragments(fragments_shape(shape), type, symbol_cols, 12);
 }
 double cost(datasets::Shape shape, int symbol_cols) {
   return fragments_cost(fragments_shape(shape), symbol_cols, 12, 10.8);
@@ -22,17 +22,25 @@ double cost(datasets::Shape shape, int symbol_cols) {
 TEST_CASE("Open tiles of fragments are as wide as is fastest for 1, 16 and 64 tokens together", "[quad_huffman]") {
   CHECK(width({2880, 2880}, 8) == 256);
   CHECK(width({9728, 896}, 8) == 256);
-  CHECK(width({3584, 18944}, 8) == 768);
+  CHECK(width({5120, 5120}, 8) == 512);
+  CHECK(width({6144, 4096}, 8) == 512);
+  CHECK(width({4096, 12288}, 8) == 768);
   CHECK(width({28672, 4096}, 8) == 1024);
   CHECK(width({16384, 16384}, 8) == 1024);
+  CHECK(width({5120, 25600}, 8) == 1280);
   CHECK(width({5120, 3072}, 4) == 256);
   CHECK(width({16, 16}, 4) == 256);
+  CHECK(width({5760, 2880}, 8, datasets::ElementType::f8_e4m3) == 256);
+  CHECK(width({3072, 8192}, 8, datasets::ElementType::f8_e4m3) == 512);
+  CHECK(width({5120, 5120}, 8, datasets::ElementType::f8_e4m3) == 512);
 }
 
 TEST_CASE("Symbols of four or eight exponents are chosen by the shape", "[quad_huffman]") {
   CHECK(cost({14336, 4096}, 8) < cost({14336, 4096}, 4));
   CHECK(cost({2880, 2880}, 8) < cost({2880, 2880}, 4));
   CHECK(cost({16384, 16384}, 8) < cost({16384, 16384}, 4));
+  CHECK(cost({5120, 5120}, 8) < cost({5120, 5120}, 4));
+  CHECK(cost({4096, 4096}, 4) < cost({4096, 4096}, 8));
   CHECK(cost({5760, 2880}, 4) < cost({5760, 2880}, 8));
 }
 
