@@ -16,7 +16,8 @@ CompressedMatrix encode(datasets::MatrixView matrix, const Settings& settings) {
   const Layout layout = wanted.layout;
   const datasets::LargeBytes elements = arrange(matrix, layout);
   const datasets::MatrixView stored =
-      layout == Layout::rows ? matrix : datasets::MatrixView{stored_shape(matrix.shape, layout), matrix.type, elements.all()};
+      layout == Layout::rows ? matrix
+                             : datasets::MatrixView{stored_shape(matrix.shape, layout), matrix.type, elements.all()};
   CompressedMatrix compressed = make_compressed(matrix, settings);
   const auto encode_as_wanted = [&] {
     const Model model = make_model(stored, wanted);

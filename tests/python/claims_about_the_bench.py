@@ -16,6 +16,7 @@ import torch
 
 import ecmv
 from claims_about_records import results_csv
+from ecmv.torch import coded as coded_tensors
 from ecmv.torch.bench import checks, stores
 from ecmv.torch.bench.__main__ import Bench as Runner
 from ecmv.torch.bench.__main__ import main, parse
@@ -150,6 +151,17 @@ class Bench(unittest.TestCase):
             share = counts / counts.sum()
             self.assertAlmostEqual(-(share * share.log2()).sum().item(), 2.577, delta=0.04)
             self.assertTrue(0.0095 < weights.float().std() < 0.042)
+
+    def test_the_codec_of_a_run_is_that_of_most_bytes(self):
+        def coded(codec, rows):
+            return coded_tensors.pack(coded_tensors.encode(torch.ones(rows, 256, dtype=torch.bfloat16), codec))
+
+        table, matrices = coded("packed_exponents", 1000), [coded("raw_bf16", 400) for _ in range(3)]
+        self.assertGreater(table.nbytes, matrices[0].nbytes)
+        described = stores.described_by_most([torch.ones(3), table, *matrices])
+        self.assertEqual((described["codec"], described["rows"]), ("raw_bf16", 400))
+        with self.assertRaises(stores.Missing):
+            stores.described_by_most([torch.ones(3)])
 
     def test_the_largest_batch_is_found_by_running_few(self):
         for limit, of_weights, each, memory in ((1000, 100, 7, 10 ** 9), (1000, 100, 7, 500), (50, 10, 30, 10 ** 9),

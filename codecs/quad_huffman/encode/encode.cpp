@@ -213,21 +213,6 @@ class Encoder {
     return true;
   }
 
-  // For what all parts have, of which this is the first: growing as they come would copy it again and again.
-  void make_room_for(const std::vector<std::unique_ptr<Encoder>>& parts) {
-    const auto make_room = [&](std::vector<std::byte> Encoder::*bytes) {
-      size_t all = 0;
-      for (const auto& part : parts) all += (*part.*bytes).size();
-      std::vector<std::byte> whole;
-      whole.reserve(all + static_cast<size_t>(raw_bytes_past_));
-      datasets::prefer_huge_pages({whole.data(), whole.capacity()});
-      modelling::append_bytes(whole, this->*bytes);
-      this->*bytes = std::move(whole);
-    };
-    make_room(&Encoder::codes);
-    make_room(&Encoder::raw);
-  }
-
   // Takes what another one made of the row groups that follow.
   void take(Encoder&& next) {
     for (size_t at = 0; at < next.tiles.size(); at += kTileBytes) {
@@ -406,6 +391,18 @@ class Encoder {
   std::vector<uint32_t> lines_words_;  // the tile's, word `lane` of line after line
 };
 
+// In the first part, for the bytes of all and `past` more: growing as they come would copy them again and again.
+void make_room(const std::vector<std::unique_ptr<Encoder>>& parts, std::vector<std::byte> Encoder::*bytes,
+               int64_t past = 0) {
+  auto all = static_cast<size_t>(past);
+  for (const auto& part : parts) all += (*part.*bytes).size();
+  std::vector<std::byte> whole;
+  whole.reserve(all);
+  datasets::prefer_huge_pages({whole.data(), whole.capacity()});
+  modelling::append_bytes(whole, *parts.front().*bytes);
+  *parts.front().*bytes = std::move(whole);
+}
+
 }  // namespace
 
 bool encode_sections(datasets::MatrixView matrix, const Model& model, int tile_cols, Layout layout,
@@ -434,7 +431,8 @@ bool encode_sections(datasets::MatrixView matrix, const Model& model, int tile_c
   });
   if (!fits) return false;
   Encoder& encoder = *parts.front();
-  encoder.make_room_for(parts);
+  make_room(parts, &Encoder::codes);
+  make_room(parts, &Encoder::raw, raw_bytes_past(header, matrix.shape.cols));
   for (size_t i = 1; i < parts.size(); ++i) encoder.take(std::move(*parts[i])), parts[i].reset();
   encoder.finish();
 

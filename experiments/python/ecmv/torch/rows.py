@@ -1,5 +1,8 @@
 """Rows of a matrix in packed_exponents' twelve bits, found by PyTorch's own operations: they run on every device, under
 torch.compile and in CUDA graphs. The stored bytes are those of codecs/packed_exponents/format.h.
+
+(H200, a row of 128256 x 4096 in a CUDA graph: 4.3 us compiled, 37 as operations; uncoded 1.3 and 1.7. A step of that
+model takes 5000.)
 """
 
 import dataclasses

@@ -63,13 +63,22 @@ def coded(source, device, options):
 
     store = Store("coded", None, None, source, device, convert)
     prepare(store.model)
-    most = max(filter(coded_tensors.is_coded, store.tensors()), key=lambda tensor: tensor.nbytes, default=None)
-    if most is None:
-        raise Missing("No module of the model could be coded.")
-    described = coded_tensors.describe(most)
+    described = described_by_most(store.tensors())
     store.codec, store.format_version = described["codec"], described["format_version"]
     store.settings = dict(pair.split("=") for pair in described["settings"].split(",") if pair)
     return store
+
+
+def described_by_most(tensors):
+    """What one says of the codec that has most of the bytes. Embeddings have another than matrices."""
+    bytes_, described = collections.Counter(), {}
+    for tensor in filter(coded_tensors.is_coded, tensors):
+        one = coded_tensors.describe(tensor)
+        bytes_[one["codec"]] += tensor.nbytes
+        described.setdefault(one["codec"], one)
+    if not bytes_:
+        raise Missing("No module of the model could be coded.")
+    return described[bytes_.most_common(1)[0][0]]
 
 
 def bf16_huffman_infer(source, device, options):
