@@ -23,6 +23,8 @@ from ecmv.torch.operator import linear
 
 DEVICE = torch.device(os.environ.get("ECMV_TEST_DEVICE", "cpu"))
 ON_GPU = DEVICE.type != "cpu"
+# The matrices of tests are small, and GPUs are to multiply by the entropy code that large ones have.
+MOST_IN_TWELVE_BITS, ecmv.torch.linear._MOST_IN_TWELVE_BITS = ecmv.torch.linear._MOST_IN_TWELVE_BITS, 0
 needs_gpu = unittest.skipUnless(ON_GPU, "a claim about GPUs, and ECMV_TEST_DEVICE is cpu")
 
 
@@ -226,6 +228,19 @@ class Conversion(Case):
         with torch.device("meta"):
             converted(module)
         torch.testing.assert_close(module(x), y, rtol=2e-2, atol=1e-3)
+
+    def test_small_matrices_take_twelve_bits_and_large_ones_an_entropy_code_where_there_is_a_gpu(self):
+        with mock.patch.object(torch.cuda, "is_available", lambda: True), \
+                mock.patch.object(ecmv.torch.linear, "_MOST_IN_TWELVE_BITS", MOST_IN_TWELVE_BITS):
+            self.assertEqual(ecmv.torch.default_codec((4096, 4096)), ("packed_exponents", ""))
+            for shape in (None, (4097, 4096)):
+                self.assertEqual(ecmv.torch.default_codec(shape)[0], "quad_huffman")
+            settings = "layout=fragments,symbol_cols=8,optimise=speed"  # of the entropy code, so that is taken
+            for given, codec in ((None, "packed_exponents"), (settings, "quad_huffman")):
+                coded = ecmv.torch.linear.encode_as_default(weights(64, 512), settings=given)
+                self.assertEqual(coded_tensors.describe(coded)["codec"], codec)
+        with mock.patch.object(torch.cuda, "is_available", lambda: False):
+            self.assertEqual(ecmv.torch.default_codec(), ("packed_exponents", ""))
 
     def test_settings_are_a_dict_or_a_text(self):
         if "huffman_exponents" not in ecmv.codecs() or ON_GPU:
