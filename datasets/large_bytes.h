@@ -11,8 +11,8 @@
 namespace ecmv::datasets {
 
 // Asks for huge pages where none of these bytes was written yet. The kernel clears a page when it is first written, and
-// threads that encode at once wait for each other there. (Xeon, 16 cores: a quarter of the processors' time of encoding
-// Llama 3 8B was the kernel's.)
+// threads that encode at once wait for each other there. (Xeon, 16 cores, eight layers of
+// Llama 3 8B: 16 to 20 of 76 s of the processors' time of encoding were the kernel's.)
 inline void prefer_huge_pages(std::span<std::byte> bytes) {
   constexpr uintptr_t kPage = 4096, kWorthIt = uintptr_t{4} << 20;
   if (bytes.size() < kWorthIt) return;

@@ -303,7 +303,8 @@ ECMV_API ecmv_status ecmv_bind_known_product(const ecmv_context* context, const 
                                              const ecmv_product_options* options, ecmv_product** product);
 
 /* Compares bytes in the context's memory with the hash as ecmv_bind_known_product does, and binds nothing: for sections
- * that the caller's own kernels read. `workspace` lends what reading takes; NULL: it is made for this call. */
+ * that the caller's own kernels read. ECMV_MALFORMED: they are others; ECMV_INVALID_ARGUMENT: there is no hash, or a
+ * section is not aligned as for a product. `workspace` lends what reading takes; NULL: it is made for this call. */
 ECMV_API ecmv_status ecmv_compare_with_hash(const ecmv_context* context, const ecmv_workspace* workspace,
                                             const ecmv_description* description, const ecmv_stored_section* sections,
                                             size_t count);

@@ -99,8 +99,8 @@ int tile_cols_for_rows(datasets::Shape stored, datasets::ElementType type) {
   return tile_cols;
 }
 
-// Rates are fitted to 690 measured products of 29 shapes of bf16 from 1536 x 2048 to 51200 x 5120, T = 12, and to 45 of
-// five shapes of f8. Estimates are within 6 % on average, and the chosen form within 3 % of the best of its shape
+// Rates are fitted to 522 measured products of 29 shapes of bf16 from 1536 x 2048 to 51200 x 5120, T = 12, and to 45 of
+// five shapes of f8. Estimates are off by 6 % on average, and the chosen form is within 3 % of the best of its shape
 // (notes/choice.md).
 double fragments_cost(datasets::Shape stored, int symbol_cols, int table_bits, double bits, int tile_cols) {
   constexpr Rates kFours[] = {{5.1, 0.96, 109, 15.8}, {4.4, 1.10, 144, 18.6}, {7.7, 1.80, 160, 28.9}},

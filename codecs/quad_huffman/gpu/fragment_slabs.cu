@@ -1,7 +1,7 @@
-// Products of fragments of bf16 with more than 64 tokens. The sums of 128 tokens and 128
-// rows fill the registers of four lane groups, and lane groups that decode have none to spare. So 16 lane groups decode
-// to slabs in shared memory (tokens/slabs.h), four multiply slabs with blocks of 64 columns of the tokens, and nobody
-// waits but at the gates of a slab or a block. (H200, 16384 x 16384, T = 12, 128 tokens: 197 us; by fragments_many.cu,
+// Products of fragments of bf16 with more than 64 tokens. The sums of 128 tokens and 128 rows fill the registers of
+// four lane groups, and lane groups that decode have none to spare. So 16 lane groups decode to slabs in shared memory
+// (tokens/slabs.h), four multiply slabs with blocks of 64 columns of the tokens, and nobody waits but at the gates of a
+// slab or a block. (H200, 16384 x 16384, T = 12, 128 tokens: 197 us; by fragments_many.cu,
 // 64 at a time, 277; uncompressed by cuBLAS 137. notes/many_tokens.md)
 //
 // The lane groups that decode are four teams. Two of them have the block's two halves of the rows and the first half of
