@@ -234,9 +234,13 @@ bool for_fast_fragments(Form type, const Wanted& wanted) {
 }
 
 // Fragments of floats whose aim is speed take a table of 2^12 entries: 2^11 were nowhere more than 4 % faster and up to
-// 29 % slower (bf16, 4096 x 4096 to 4096 x 14336), and store 0.04 bits more. Symbols of four exponents of f8 take a
-// fifth more time, and have no product with 64 tokens.
-constexpr int kFragmentTableBits = 12;
+// 29 % slower (bf16, 4096 x 4096 to 4096 x 14336), and store 0.04 bits more. In small matrices of bf16 every block's
+// copies of the table count: 2^11 take 0.8 us less of 7.4 at 4096 x 1024 (encode/tile_width.cpp), and store 0.02 bits
+// more. Symbols of four exponents of f8 take a fifth more time, and have no product with 64 tokens.
+int fragment_table_bits(Form type, double elements) {
+  constexpr double kFewElements = 9 << 20;
+  return !type.f8 && elements <= kFewElements ? 11 : 12;
+}
 
 std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelling::Histogram& elements, Form type,
                                       const Wanted& wanted) {
@@ -259,11 +263,12 @@ std::vector<Candidate> all_candidates(datasets::MatrixView matrix, const modelli
       const std::vector<uint64_t> counts = count_symbols(matrix, cells, stride);
       const Ranking ranking(wanted.rotated ? rotations().counts(counts) : counts);
       const bool open = wanted.table_bits == 0, fixed = for_fast_fragments(type, wanted);
+      const int of_fragments = fragment_table_bits(type, elements_in_all);
       const int most = !open            ? wanted.table_bits
-                       : fixed          ? kFragmentTableBits
+                       : fixed          ? of_fragments
                        : wanted.rotated ? kMostRotatedTableBits
                                         : kMostTableBits;
-      for (int t = !open ? wanted.table_bits : fixed ? kFragmentTableBits : kLeastTableBits; t <= most; ++t) {
+      for (int t = !open ? wanted.table_bits : fixed ? of_fragments : kLeastTableBits; t <= most; ++t) {
         const double table = 32 * static_cast<double>(1 << t);
         const CodeChoice choice = choose_codes(ranking, t, of_patch);
         candidates.push_back({cells, t, static_cast<double>(choice.bits) * of_sample + rest + table,

@@ -61,7 +61,7 @@ std::vector<SettingInfo> setting_infos() {
        .unit = "column",
        .help = "columns of a tile, with symbols of 8 a multiple of 256; 0: as many as suit an H200",
        .default_value = int64_t{0},
-       .values = {0, 256, 384, 512, 640, 768, 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2048},
+       .values = {0, 128, 256, 384, 512, 640, 768, 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2048},
        .open = "0"},
       {.name = "symbol_cols",
        .unit = "column",

@@ -83,7 +83,7 @@ void check_header(const CompressedView& view) {
   require(cols >= kLeastSymbolCols, "The symbols of a quad_huffman stream have 4 or 8 columns.");
   const int tile_cols = tile_cols_of(header);
   require(tile_cols >= kLeastTileCols && tile_cols <= kMostTileCols,
-          "The tiles of a quad_huffman stream have 256 to 2048 columns.");
+          "The tiles of a quad_huffman stream have 128 to 2048 columns.");
   require(floats
               ? form == float_form(cols, f8)
               : form.raw_bits >= least_raw_bits(cols, form.folded) && form.raw_bits <= most_raw_bits(cols, form.folded),

@@ -14,7 +14,7 @@ inline constexpr int kTileBytes = 16;  // a tile's entry in the index
 inline constexpr int kLanes = 32;      // rows of a tile
 inline constexpr int kSegmentSymbols = 32, kMostSegmentCols = kSegmentSymbols * kMostSymbolCols;
 inline constexpr int kMostSegmentBits = kSegmentSymbols * kMostTableBits;  // a lane's, with rotated symbols
-inline constexpr int kLeastTileCols = 256, kMostTileCols = 2048;
+inline constexpr int kLeastTileCols = 128, kMostTileCols = 2048;
 inline constexpr int kLineWords = kLanes, kLineBytes = 4 * kLineWords, kUnitBytes = 16;
 inline constexpr int kBlockLinesBits = 2, kBlockLines = 1 << kBlockLinesBits;
 inline constexpr int kMostPartialLines = 32;

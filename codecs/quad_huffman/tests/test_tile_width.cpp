@@ -29,7 +29,10 @@ TEST_CASE("Open tiles of fragments are as wide as is fastest for 1, 16 and 64 to
   CHECK(width({16384, 16384}, 8) == 1024);
   CHECK(width({5120, 25600}, 8) == 1280);
   CHECK(width({5120, 3072}, 4) == 256);
-  CHECK(width({16, 16}, 4) == 256);
+  CHECK(width({16, 16}, 4) == 128);
+  CHECK(width({6144, 1024}, 4) == 128);
+  CHECK(width({6144, 1024}, 8) == 256);
+  CHECK(width({2880, 2880}, 4) == 256);
   CHECK(width({5760, 2880}, 8, datasets::ElementType::f8_e4m3) == 256);
   CHECK(width({3072, 8192}, 8, datasets::ElementType::f8_e4m3) == 512);
   CHECK(width({5120, 5120}, 8, datasets::ElementType::f8_e4m3) == 512);
@@ -41,6 +44,8 @@ TEST_CASE("Symbols of four or eight exponents are chosen by the shape", "[quad_h
   CHECK(cost({16384, 16384}, 8) < cost({16384, 16384}, 4));
   CHECK(cost({5120, 5120}, 8) < cost({5120, 5120}, 4));
   CHECK(cost({4096, 4096}, 4) < cost({4096, 4096}, 8));
+  CHECK(cost({4096, 1024}, 4) < cost({4096, 1024}, 8));
+  CHECK(cost({1024, 3072}, 4) < cost({1024, 3072}, 8));
   CHECK(cost({5760, 2880}, 4) < cost({5760, 2880}, 8));
 }
 

@@ -36,7 +36,7 @@ class Header:
             self.C = self.B - self.folded
         self.segment_cols = 32 * self.K
         self.tile_cols = self.segments * self.segment_cols
-        assert 256 <= self.tile_cols <= 2048
+        assert 128 <= self.tile_cols <= 2048
 
 
 # The table: (length, high parts) of each entry
