@@ -71,8 +71,8 @@ backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Laye
                                                           place.device(), with_records({}, view));
 }
 
-// The fastest policy in 16 of 24 cases (eight shapes, 1, 16 and 64 tokens, 2026-11-29-h200/shapes, by which it was
-// chosen), and 0.96 of its speed or more in the others.
+// The fastest policy in 17 of 27 cases (nine shapes, 1, 16 and 64 tokens, 2026-11-29-h200/shapes), and 0.94 of its
+// speed or more in the others. It was chosen by an earlier run of eight of these shapes.
 std::string_view choose_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo&, int batch) {
   constexpr int64_t kLarge = int64_t{64} << 20;  // elements
   if (batch <= 16) return "groups16_ahead2";
