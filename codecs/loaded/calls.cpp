@@ -121,10 +121,13 @@ void exited_within_a_call() {
 
 void on_crash(int signal) {
   // Threads of a team fail together. The first one speaks; under the default action the second would end the process.
-  static std::atomic<bool> speaking = false;
-  if (speaking.exchange(true))
+  // Another thread may have given back this action meanwhile (backends/cpu/foreign/surroundings.h), so the first one
+  // may come twice.
+  static std::atomic<const void*> speaker = nullptr;
+  const void *const self = &this_thread, *first = nullptr;
+  if (!speaker.compare_exchange_strong(first, self) && first != self)
     while (true) pause();
-  if (this_thread != nullptr && this_thread->function != nullptr)
+  if (first == nullptr && this_thread != nullptr && this_thread->function != nullptr)
     (Message() << "\necmv: " << name_of_signal(signal) << " in " << *this_thread
                << ".\nA build with -fsanitize=address says where: codecs/ABI.md, section 7.\n")
         .send();
