@@ -61,6 +61,13 @@ inline const codecs::CodecEntry& each_codec() {
   const size_t index = GENERATE_COPY(range(size_t{0}, tested_codecs().size()));
   return tested_codecs()[index];
 }
+// The first, third, ... of them, or the others, for tests that take minutes on an emulated processor.
+inline const codecs::CodecEntry& every_second_codec(size_t first) {
+  const size_t count = tested_codecs().size();
+  if (first >= count) SKIP("No codec is left for this half.");
+  const size_t index = GENERATE_COPY(range(first, count, size_t{2}));
+  return tested_codecs()[index];
+}
 
 // A pass as a graph, or as plain launches if the kernel's cannot be captured.
 inline std::unique_ptr<backends::Pass> prepare_in_any_form(backends::Device& device, backends::PassPlan plan) {
