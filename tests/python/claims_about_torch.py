@@ -242,6 +242,11 @@ class Conversion(Case):
         with mock.patch.object(torch.cuda, "is_available", lambda: False):
             self.assertEqual(ecmv.torch.default_codec(), ("packed_exponents", ""))
 
+    def test_the_entropy_code_has_settings_for_tokens_unless_others_are_named(self):
+        for given, layout in ((None, "fragments"), ("layout=rows", "rows")):
+            coded = ecmv.torch.linear.encode_as_default(weights(64, 512), "quad_huffman", given)
+            self.assertIn(f"layout={layout}", coded_tensors.describe(coded)["settings"])
+
     def test_settings_are_a_dict_or_a_text(self):
         if "huffman_exponents" not in ecmv.codecs() or ON_GPU:
             self.skipTest("it has no such codec, or none for GPUs")

@@ -47,8 +47,9 @@ class Report:
 def convert_all_linear(model, *, codec=None, settings=None, skip=(), join=True, embeddings=True, progress=True):
     """Replaces every torch.nn.Linear in `model` by an EcmvLinear with the same weights, coded without loss.
 
-    `codec` and `settings` are as in `ecmv list codecs`; without them those that are fastest where there is a GPU, or on
-    this CPU. `skip`: names of modules, as in named_modules(), with * for anything; a last part, "lm_head", will do.
+    `codec` and `settings` are as in `ecmv list codecs`; without a codec the fastest where there is a GPU, or on this
+    CPU, and without settings its defaults, of quad_huffman those that are fastest. `skip`: names of modules, as in
+    named_modules(), with * for anything; a last part, "lm_head", will do.
     `join`: q, k and v, and gate and up, become one matrix in classes where that is known to be the same. `embeddings`:
     each torch.nn.Embedding of bf16 becomes an EcmvEmbedding, and a head that is tied to it multiplies by the same coded
     bytes. All cores code; each holds the memory of one matrix more. Returns a Report, and prints it with `progress`.

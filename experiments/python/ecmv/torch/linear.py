@@ -90,6 +90,8 @@ def encode_as_default(weight, codec=None, settings=None):
     if codec is None:  # settings are of the codec for large matrices, whatever the size
         codec, chosen = default_codec(weight.shape if settings is None else None)
         settings = chosen if settings is None else settings
+    elif settings is None and codec == _ENTROPY_CODE[0]:  # its own defaults are for vectors of int8
+        settings = _ENTROPY_CODE[1]
     return coded_tensors.pack(coded_tensors.encode(weight, codec, settings))
 
 
