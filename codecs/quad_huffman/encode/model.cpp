@@ -234,9 +234,10 @@ bool for_fast_fragments(Form type, const Wanted& wanted) {
 }
 
 // Fragments of floats whose aim is speed take a table of 2^12 entries: 2^11 were nowhere more than 4 % faster and up to
-// 29 % slower (bf16, 4096 x 4096 to 4096 x 14336), and store 0.04 bits more. Small matrices of bf16 in symbols of
-// four are up to 10 % faster with 2^11, at 0.02 bits more (4096 x 1024, tiles of 128 columns, one token: 6.6 us, 7.4).
-// Symbols of four exponents of f8 take a fifth more time, and have no product with 64 tokens.
+// 29 % slower (bf16, 4096 x 4096 to 4096 x 14336), and store 0.04 bits more. Small matrices of bf16 take 2^11. (H200,
+// us with 1, 16 and 64 tokens, and 2^12: 4096 x 1024, symbols of four, 6.6, 6.8, 9.9 and 7.4, 7.6, 11.0, at 0.02 bits
+// more; 9728 x 896, the largest that was measured, symbols of eight, 8.8, 9.9, 16.7 and 10.1, 10.5, 17.1, at 0.06 bits
+// more.) Symbols of four exponents of f8 take a fifth more time, and have no product with 64 tokens.
 int fragment_table_bits(Form type, double elements) {
   constexpr double kFewElements = 9 << 20;
   return !type.f8 && elements <= kFewElements ? 11 : 12;
