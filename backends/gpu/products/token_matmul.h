@@ -166,10 +166,7 @@ struct TokenProduct {
     parts.each([&](int first, int batch, const SizedPlan& sized) {
       Bf16Tokens tokens = bf16_tokens_of(args, batch, first);
       const int in_scratch = sized.plan.in_cluster ? 1 : sized.plan.shares.number();
-      if (in_scratch > 1) {
-        tokens.y = reinterpret_cast<float*>(args.scratch);
-        tokens.rounds = false;  // add_shares does
-      }
+      if (in_scratch > 1) tokens.store_shares(args.scratch);
       const auto in_fours = [&](auto* y) {
         return y == nullptr || reinterpret_cast<uintptr_t>(y + first * args.y_stride) % (4 * sizeof *y) == 0;
       };

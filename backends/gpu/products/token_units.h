@@ -122,6 +122,18 @@ ECMV_GPU_DEVICE uint32_t f8_numbers(uint32_t word) {
   return scaled_f8(select_bits(0x80008000u, above, above >> 4 & (kF8Exponents | (kF8Raw & 0x7FFF7FFF))));
 }
 
+// bf16_of() of a sum, but NaNs become the one NaN that the instruction gives. Operations on a sum's bits make ptxas
+// think that it is read while products of a warpgroup are under way, and wait for each of these (its remark C7514).
+ECMV_GPU_DEVICE uint16_t bf16_of_sum(float sum) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint16_t bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(sum));
+  return bits;
+#else
+  return bf16_of(sum);
+#endif
+}
+
 // The tokens and results of a product with tokens of bf16.
 struct Bf16Tokens {
   Pointer<const uint16_t> x;  // [batch, x_stride]
@@ -133,6 +145,16 @@ struct Bf16Tokens {
   Pointer<uint16_t> y_bf16{};         // where `rounds`, results go here instead
   bool rounds = false;
   bool in_fours = false;  // four neighbouring results may be stored at once
+
+  // Stores a result at place `at` of [batch, rows].
+  ECMV_GPU_DEVICE void store(int64_t at, float sum) const {
+    if (rounds)
+      y_bf16[at] = bf16_of_sum(sum);
+    else
+      y[at] = sum;
+  }
+  // Sums of shares, which a later launch adds and rounds, go to `scratch`.
+  void store_shares(std::byte* scratch) { y = reinterpret_cast<float*>(scratch), rounds = false; }
 };
 // `batch` tokens from `first` on.
 inline Bf16Tokens bf16_tokens_of(const MatmulArgs& args, int batch, int first = 0) {

@@ -223,8 +223,8 @@ ECMV_GPU_DEVICE void multiply_slabs(const Matrix& matrix, const BlockPart& part,
       for (int i = 0; i < 4; ++i) {
         const int token = 8 * j + lane % 4 * 2 + i % 2;
         if (token < tokens.batch && row + i / 2 * 8 < matrix.rows)
-          tokens.y[(int64_t{part.share} * tokens.batch + token) * tokens.rows + row + i / 2 * 8] =
-              scaled(sums[half][j][i], power);
+          tokens.store((int64_t{part.share} * tokens.batch + token) * tokens.rows + row + i / 2 * 8,
+                       scaled(sums[half][j][i], power));
       }
     }
   }
@@ -326,7 +326,7 @@ struct MultiplyBySlabs {
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     parts.each([&](int first, int batch, const FragmentsPlan& of) {
       gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, batch, first);
-      if (of.layout.shares > 1) tokens.y = reinterpret_cast<float*>(args.scratch);
+      if (of.layout.shares > 1) tokens.store_shares(args.scratch);
       gpu::enqueue_token_blocks<SlabOrder>(stream, tokens, cols, blocks, kTokens, args.scratch + sums_bytes,
                                            compute_units, early);
       gpu::launch(of.kernel, {of.blocks, of.plan.lane_groups * kLanes, of.plan.bytes, early}, stream, matrix, of.plan,

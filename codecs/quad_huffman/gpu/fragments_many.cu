@@ -268,8 +268,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(most_groups(kSymbolCols) * kLanes,
       const int token = first_token + 8 * j + lane % 4 * 2 + i % 2;
       const int64_t row = group * kUnitRows + lane / 4 + i / 2 * 8;
       if (token < tokens.batch && row < matrix.rows)
-        tokens.y[(stored_share * tokens.batch + token) * tokens.rows + row] =
-            TileOf::kEights ? scaled(sums[j][i], matrix.power) : sums[j][i];
+        tokens.store((stored_share * tokens.batch + token) * tokens.rows + row,
+                     TileOf::kEights ? scaled(sums[j][i], matrix.power) : sums[j][i]);
     }
   }
 }

@@ -121,8 +121,9 @@ inline backends::KernelFacts facts_of_shares(const backends::CompressedView& vie
   return {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
           .rounding = rounding,
           .takes_callers_tokens = true,
-          // The launch that adds shares rounds.
-          .stores_bf16 = sums_of(parts.whole.layout) > 1 && (parts.rest.blocks == 0 || sums_of(parts.rest.layout) > 1)};
+          // Elements of int8 are for records, which take float32. Of several shares the launch that adds them rounds.
+          .stores_bf16 = has_floats(view) || (sums_of(parts.whole.layout) > 1 &&
+                                              (parts.rest.blocks == 0 || sums_of(parts.rest.layout) > 1))};
 }
 
 // Sums of several shares go to the scratch; a launch after the product adds them up, or those of the clusters.
@@ -137,7 +138,7 @@ struct MultiplyFragments {
     parts.each([&](int first, int batch, const FragmentsPlan& of) {
       gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, batch, first);
       const int of_cluster = of.layout.pairs ? 2 : 1, sums = sums_of(of.layout);
-      if (sums > 1) tokens.y = reinterpret_cast<float*>(args.scratch);
+      if (sums > 1) tokens.store_shares(args.scratch);
       gpu::launch(of.kernel, {of.blocks, of.plan.lane_groups * kLanes, of.plan.bytes, early, false, of_cluster}, stream,
                   matrix, of.plan, of.layout, hidden_of(of.plan), cols, tokens);
       gpu::enqueue_add_shares(stream, args, first, batch, sums, compute_units, early);
