@@ -146,12 +146,14 @@ struct Bf16Tokens {
   bool rounds = false;
   bool in_fours = false;  // four neighbouring results may be stored at once
 
-  // Stores a result at place `at` of [batch, rows].
-  ECMV_GPU_DEVICE void store(int64_t at, float sum) const {
+  // Calls store_all(put): put(at, sum) stores a result at place `at` of [batch, rows]. One test for all results. (H200,
+  // `slabs`, 6144 x 4096 in three shares, 128 tokens, us: a test for each result 35.0, and 32.1 without rounding.)
+  template <typename StoreAll>
+  ECMV_GPU_DEVICE void store(StoreAll store_all) const {
     if (rounds)
-      y_bf16[at] = bf16_of_sum(sum);
+      store_all([&](int64_t at, float sum) { y_bf16[at] = bf16_of_sum(sum); });
     else
-      y[at] = sum;
+      store_all([&](int64_t at, float sum) { y[at] = sum; });
   }
   // Sums of shares, which a later launch adds and rounds, go to `scratch`.
   void store_shares(std::byte* scratch) { y = reinterpret_cast<float*>(scratch), rounds = false; }

@@ -214,20 +214,22 @@ ECMV_GPU_DEVICE void multiply_slabs(const Matrix& matrix, const BlockPart& part,
     if (i > 0) leave(i - 1);
   }
   gpu::wait_for_products();
-  ECMV_GPU_UNROLL
-  for (int half = 0; half < kRowTiles; ++half) {
-    const int64_t row = (part.first_group + half * gpu::kWarpgroup + own) * kUnitRows + lane / 4;
+  tokens.store([&](auto put) {
     ECMV_GPU_UNROLL
-    for (int j = 0; j < kTokenTiles; ++j) {
+    for (int half = 0; half < kRowTiles; ++half) {
+      const int64_t row = (part.first_group + half * gpu::kWarpgroup + own) * kUnitRows + lane / 4;
       ECMV_GPU_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const int token = 8 * j + lane % 4 * 2 + i % 2;
-        if (token < tokens.batch && row + i / 2 * 8 < matrix.rows)
-          tokens.store((int64_t{part.share} * tokens.batch + token) * tokens.rows + row + i / 2 * 8,
-                       scaled(sums[half][j][i], power));
+      for (int j = 0; j < kTokenTiles; ++j) {
+        ECMV_GPU_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const int token = 8 * j + lane % 4 * 2 + i % 2;
+          if (token < tokens.batch && row + i / 2 * 8 < matrix.rows)
+            put((int64_t{part.share} * tokens.batch + token) * tokens.rows + row + i / 2 * 8,
+                scaled(sums[half][j][i], power));
+        }
       }
     }
-  }
+  });
 }
 
 template <int kSymbolCols, int kForm>
@@ -280,7 +282,7 @@ FragmentsPlan plan_tokens(const backends::Policy&, const backends::CompressedVie
   const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, tile_cols_of(code)),
                 row_blocks = (groups + kRowTiles * gpu::kWarpgroup - 1) / (kRowTiles * gpu::kWarpgroup),
                 rings = int64_t{kDecoders} * kLeanRingBytes;
-  FragmentsPlan best{.kernel = kernel_of(code)};
+  FragmentsPlan best{.kernel = kernel_of(code), .rounds = true};
   BlockPlan& plan = best.plan;
   constexpr int kMostCopies = 32;
   if (best.kernel == nullptr ||

@@ -227,11 +227,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(32 * kLanes, 1) void fragment_tokens(Matrix matr
           sum = scaled(sum, 132 - shift_of(token));
           sum += (static_cast<float>(matrix.lowest) - 0.5f) * totals[token * kLanes];
         }
-        const int64_t at = (share * tokens.batch + token) * tokens.rows + row;
-        if constexpr (kFloats)
-          tokens.store(at, sum);
-        else
-          tokens.y[at] = sum;
+        tokens.y[(share * tokens.batch + token) * tokens.rows + row] = sum;
       }
     }
   }
