@@ -67,6 +67,12 @@ class Arrival {
     }
     queue_bulk(phases_.address(), shared.address(), global.address(), bytes);
   }
+  // 16 zeros, as a part of a copy that has no bytes of memory for them.
+  void copy_zeros(Pointer<std::byte> shared) const {
+    static constexpr std::byte kZeros[16] = {};
+    (void)*cast<const uint8_t>(shared);
+    queue_bulk(phases_.address(), shared.address(), kZeros, sizeof kZeros);
+  }
   bool ended(int parity) const {
     if (*phases_ % 2 == static_cast<uint64_t>(parity)) finish_bulk(phases_.address());
     return *phases_ % 2 != static_cast<uint64_t>(parity);
@@ -233,6 +239,7 @@ class Arrival {
   }
   // Waits until it has.
   ECMV_GPU_DEVICE void wait(int parity) const { wait_for_phase(place_, parity); }
+  ECMV_GPU_DEVICE uint32_t address() const { return place_; }
 
  private:
   uint32_t place_;

@@ -1,5 +1,6 @@
 // GPU kernels of packed_exponents: the product with tokens of bf16 on matrix units (tokens_gpu.h), and decoding, in
 // which a thread block has a block of 16 rows and a thread joins 32 elements at a time.
+#include "codecs/packed_exponents/pipeline_gpu.h"
 #include "codecs/packed_exponents/stored.h"
 #include "codecs/packed_exponents/tokens_gpu.h"
 
@@ -79,16 +80,65 @@ std::string_view choose_tokens(const backends::CompressedView& matrix, const bac
   return matrix.shape.elements() < kLarge ? "warpgroup16_ahead1_shares2" : "warpgroup16_ahead2_shares2";
 }
 
+// H200, us a layer, in one call each, not published: 28672 x 4096, 64 and 128 tokens 63.0 and 85.4 (`tokens` 67 and
+// 131, a BLAS with uncompressed weights 70.4 and 75.0); 4096 x 4096 13.7 and 18.8 (15.6 and 29.7, 13.0 and 14.8); 16384
+// x 16384 144 and 183 (136 and 265, 146 and 142).
+constexpr PipelinePolicy kPipelines[] = {{{"tokens64"}, 64}, {{"tokens128"}, 128}};
+
+std::string refuses_pipeline(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
+                             const backends::Policy& policy) {
+  if (!gpu::have_bulk_copies(device)) return "The kernel needs tensor copies, which devices have from sm_90 on.";
+  if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
+  if (matrix.shape.cols % backends::kTokenMultiple != 0)
+    return "The kernel takes columns in multiples of " + std::to_string(backends::kTokenMultiple) + ".";
+  if (plan_pipeline(policy.as<PipelinePolicy>().tokens / 8, matrix.shape, device).bytes == 0)
+    return "Two steps of fields and tokens do not fit the " + std::to_string(device.shared_bytes) +
+           " bytes of shared memory that a block has here.";
+  return "";
+}
+
+backends::BoundKernel bind_pipeline(const backends::Policy& policy, backends::Layers layers, int batch,
+                                    backends::Place& place) {
+  const backends::CompressedView& view = *layers[0].matrix;
+  const FieldsOnGpu matrix = fields_on_gpu(view);
+  const backends::DeviceInfo& device = place.device();
+  const int most = policy.as<PipelinePolicy>().tokens;
+  const auto parts = gpu::token_parts(batch, most, [&](int) { return plan_pipeline(most / 8, view.shape, device); });
+  const PipelinePlan& plan = parts.whole.plan;
+  // Columns of a share, and those of its records.
+  backends::ProductRounding rounding =
+      with_records(gpu::token_rounding(int64_t{plan.share_groups} * kGroupColumns * 2, plan.shares), view);
+  return {PipelinedProduct{matrix, view.sections[kFields].bytes.data(),
+                           static_cast<int64_t>(view.sections[kFields].bytes.size()), parts, most / 8,
+                           device.compute_units, gpu::have_early_launches(device)},
+          {.scratch_bytes = plan.shares > 1 ? int64_t{plan.shares} * std::min(most, batch) * view.shape.rows * 4 : 0,
+           .rounding = rounding,
+           .takes_callers_tokens = true,
+           .stores_bf16 = true}};
+}
+
+std::string_view choose_pipeline(const backends::CompressedView&, const backends::DeviceInfo&, int batch) {
+  return kPipelines[batch <= kPipelines[0].tokens ? 0 : 1].name;
+}
+
 using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
     {.op = Op::decode, .variant = "lines", .bind = bind_decode},
-    {.op = Op::matmul,
-     .variant = "tokens",
-     .policies = gpu::kWideTokenPolicies,
-     .activations = Activations::bf16,
-     .refuses = refuses_tokens,
-     .bind = bind_tokens,
-     .choose = choose_tokens},
+    backends::up_to(32, {.op = Op::matmul,
+                         .variant = "tokens",
+                         .policies = gpu::kWideTokenPolicies,
+                         .activations = Activations::bf16,
+                         .refuses = refuses_tokens,
+                         .bind = bind_tokens,
+                         .choose = choose_tokens}),
+    backends::up_to(128, {.op = Op::matmul,
+                          .variant = "pipeline",
+                          .policies = kPipelines,
+                          .activations = Activations::bf16,
+                          .most_tokens = backends::kMostTokens,
+                          .refuses = refuses_pipeline,
+                          .bind = bind_pipeline,
+                          .choose = choose_pipeline}),
 };
 
 }  // namespace

@@ -167,10 +167,7 @@ struct TokenProduct {
       Bf16Tokens tokens = bf16_tokens_of(args, batch, first);
       const int in_scratch = sized.plan.in_cluster ? 1 : sized.plan.shares.number();
       if (in_scratch > 1) tokens.store_shares(args.scratch);
-      const auto in_fours = [&](auto* y) {
-        return y == nullptr || reinterpret_cast<uintptr_t>(y + first * args.y_stride) % (4 * sizeof *y) == 0;
-      };
-      tokens.in_fours = tokens.rows % 4 == 0 && (in_scratch > 1 || (in_fours(args.y) && in_fours(args.y_bf16)));
+      tokens.in_fours = stores_in_fours(args, first, in_scratch > 1);
       if constexpr (kByWarpgroup && !Elements::kDealt)
         enqueue_token_blocks<Elements>(stream, tokens, rows.shape.cols, token_blocks(rows.shape.cols),
                                        8 * token_tiles(tokens.batch, true, Elements::kFours),

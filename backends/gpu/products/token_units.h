@@ -146,14 +146,37 @@ struct Bf16Tokens {
   bool rounds = false;
   bool in_fours = false;  // four neighbouring results may be stored at once
 
-  // Calls store_all(put): put(at, sum) stores a result at place `at` of [batch, rows]. One test for all results. (H200,
-  // `slabs`, 6144 x 4096 in three shares, 128 tokens, us: a test for each result 35.0, and 32.1 without rounding.)
+  // Calls store_all(put): put(at, sum) stores a result at place `at` of [batch, rows]. Whether to round is asked once.
   template <typename StoreAll>
   ECMV_GPU_DEVICE void store(StoreAll store_all) const {
     if (rounds)
       store_all([&](int64_t at, float sum) { y_bf16[at] = bf16_of_sum(sum); });
     else
       store_all([&](int64_t at, float sum) { y[at] = sum; });
+  }
+  // The same with put(at, sum, next sum) for two neighbouring results at an even place, where in_fours. As
+  // bf16_of_sum(), the instructions take sums as they are.
+  template <typename StoreAll>
+  ECMV_GPU_DEVICE void store_pairs(StoreAll store_all) const {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    if (rounds)
+      store_all([&](int64_t at, float sum, float next) {
+        uint32_t both;
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(next), "f"(sum));
+        *cast<uint32_t>(y_bf16 + at) = both;
+      });
+    else
+      store_all([&](int64_t at, float sum, float next) {
+        asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(y + at), "f"(sum), "f"(next) : "memory");
+      });
+#else
+    store([&](auto put) {
+      store_all([&](int64_t at, float sum, float next) {
+        put(at, sum);
+        put(at + 1, next);
+      });
+    });
+#endif
   }
   // Sums of shares, which a later launch adds and rounds, go to `scratch`.
   void store_shares(std::byte* scratch) { y = reinterpret_cast<float*>(scratch), rounds = false; }
@@ -167,6 +190,14 @@ inline Bf16Tokens bf16_tokens_of(const MatmulArgs& args, int batch, int first = 
   else
     tokens.y = args.y + first * args.y_stride;
   return tokens;
+}
+
+// Whether four neighbouring results of the tokens from `first` on may be stored at once; `in_scratch`: to the scratch.
+inline bool stores_in_fours(const MatmulArgs& args, int first, bool in_scratch) {
+  const auto whole = [&](auto* y) {
+    return y == nullptr || reinterpret_cast<uintptr_t>(y + first * args.y_stride) % (4 * sizeof *y) == 0;
+  };
+  return args.y_stride % 4 == 0 && (in_scratch || (whole(args.y) && whole(args.y_bf16)));
 }
 
 // The rounding of sums by multiply_tokens over at most `chain_cols` columns each, `parts` of which are added up

@@ -109,6 +109,7 @@ class SharedBlocks {
   ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define ECMV_SUMS(k) "+f"(c[k][0]), "+f"(c[k][1]), "+f"(c[k][2]), "+f"(c[k][3])
 #define ECMV_SUMS4(k) ECMV_SUMS(k), ECMV_SUMS(k + 1), ECMV_SUMS(k + 2), ECMV_SUMS(k + 3)
+#define ECMV_SUMS16(k) ECMV_SUMS4(k), ECMV_SUMS4(k + 4), ECMV_SUMS4(k + 8), ECMV_SUMS4(k + 12)
 #define ECMV_MULTIPLY(tokens, numbers, a_and_b, ...)                                                    \
   asm volatile("{\n\t.reg .pred p;\n\tsetp.eq.u32 p, 1, 1;\n\twgmma.mma_async.sync.aligned.m64n" tokens     \
                "k16.f32.bf16.bf16 {" numbers "}, " a_and_b ";\n\t}" : __VA_ARGS__
@@ -121,7 +122,7 @@ ECMV_GPU_DEVICE void multiply_block(uint4 a, const SharedBlocks& blocks, int byt
                                     float (&c)[kTokenTiles][4]) {
   static_assert(kTokenTiles <= 16);
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
-  static_assert(kTokenTiles == 1 || kTokenTiles == 2 || kTokenTiles == 4 || kTokenTiles == 8);
+  static_assert(kTokenTiles == 1 || kTokenTiles == 2 || kTokenTiles == 4 || kTokenTiles == 8 || kTokenTiles == 16);
   const uint64_t b = blocks.descriptor(bytes, unit);
   if constexpr (kTokenTiles == 1) {
     ECMV_MULTIPLY("8", ECMV_NUMBERS_4, "{%4, %5, %6, %7}, %8, p, 1, 1, 0", ECMV_SUMS(0))
@@ -134,6 +135,9 @@ ECMV_GPU_DEVICE void multiply_block(uint4 a, const SharedBlocks& blocks, int byt
     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
   } else if constexpr (kTokenTiles == 8) {
     ECMV_MULTIPLY("64", ECMV_NUMBERS_32, "{%32, %33, %34, %35}, %36, p, 1, 1, 0", ECMV_SUMS4(0), ECMV_SUMS4(4))
+    : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
+  } else if constexpr (kTokenTiles == 16) {
+    ECMV_MULTIPLY("128", ECMV_NUMBERS_64, "{%64, %65, %66, %67}, %68, p, 1, 1, 0", ECMV_SUMS16(0))
     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
   }
 #else
@@ -157,8 +161,7 @@ ECMV_GPU_DEVICE void multiply_shared(const SharedBlocks& a, int own, const Share
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
   (void)own;
   const uint64_t a_rows = a.descriptor(0, unit), b = blocks.descriptor(0, unit);
-  ECMV_MULTIPLY("128", ECMV_NUMBERS_64, "%64, %65, p, 1, 1, 0, 0", ECMV_SUMS4(0), ECMV_SUMS4(4), ECMV_SUMS4(8),
-                ECMV_SUMS4(12))
+  ECMV_MULTIPLY("128", ECMV_NUMBERS_64, "%64, %65, p, 1, 1, 0, 0", ECMV_SUMS16(0))
   : "l"(a_rows), "l"(b));
 #else
   const int row = 16 * own + Lanes<32>::lane() / 4, t = Lanes<32>::lane() % 4;
@@ -172,6 +175,7 @@ ECMV_GPU_DEVICE void multiply_shared(const SharedBlocks& a, int own, const Share
 }
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
 #undef ECMV_MULTIPLY
+#undef ECMV_SUMS16
 #undef ECMV_SUMS4
 #undef ECMV_SUMS
 #undef ECMV_NUMBERS_4

@@ -214,22 +214,20 @@ ECMV_GPU_DEVICE void multiply_slabs(const Matrix& matrix, const BlockPart& part,
     if (i > 0) leave(i - 1);
   }
   gpu::wait_for_products();
-  tokens.store([&](auto put) {
+  ECMV_GPU_UNROLL
+  for (int half = 0; half < kRowTiles; ++half) {
+    const int64_t row = (part.first_group + half * gpu::kWarpgroup + own) * kUnitRows + lane / 4;
     ECMV_GPU_UNROLL
-    for (int half = 0; half < kRowTiles; ++half) {
-      const int64_t row = (part.first_group + half * gpu::kWarpgroup + own) * kUnitRows + lane / 4;
+    for (int j = 0; j < kTokenTiles; ++j) {
       ECMV_GPU_UNROLL
-      for (int j = 0; j < kTokenTiles; ++j) {
-        ECMV_GPU_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const int token = 8 * j + lane % 4 * 2 + i % 2;
-          if (token < tokens.batch && row + i / 2 * 8 < matrix.rows)
-            put((int64_t{part.share} * tokens.batch + token) * tokens.rows + row + i / 2 * 8,
-                scaled(sums[half][j][i], power));
-        }
+      for (int i = 0; i < 4; ++i) {
+        const int token = 8 * j + lane % 4 * 2 + i % 2;
+        if (token < tokens.batch && row + i / 2 * 8 < matrix.rows)
+          tokens.y[(int64_t{part.share} * tokens.batch + token) * tokens.rows + row + i / 2 * 8] =
+              scaled(sums[half][j][i], power);
       }
     }
-  });
+  }
 }
 
 template <int kSymbolCols, int kForm>
@@ -282,7 +280,7 @@ FragmentsPlan plan_tokens(const backends::Policy&, const backends::CompressedVie
   const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, tile_cols_of(code)),
                 row_blocks = (groups + kRowTiles * gpu::kWarpgroup - 1) / (kRowTiles * gpu::kWarpgroup),
                 rings = int64_t{kDecoders} * kLeanRingBytes;
-  FragmentsPlan best{.kernel = kernel_of(code), .rounds = true};
+  FragmentsPlan best{.kernel = kernel_of(code)};
   BlockPlan& plan = best.plan;
   constexpr int kMostCopies = 32;
   if (best.kernel == nullptr ||
@@ -328,7 +326,7 @@ struct MultiplyBySlabs {
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     parts.each([&](int first, int batch, const FragmentsPlan& of) {
       gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, batch, first);
-      if (of.layout.shares > 1) tokens.store_shares(args.scratch);
+      if (of.layout.shares > 1) tokens.y = reinterpret_cast<float*>(args.scratch);
       gpu::enqueue_token_blocks<SlabOrder>(stream, tokens, cols, blocks, kTokens, args.scratch + sums_bytes,
                                            compute_units, early);
       gpu::launch(of.kernel, {of.blocks, of.plan.lane_groups * kLanes, of.plan.bytes, early}, stream, matrix, of.plan,

@@ -3,6 +3,7 @@
 // (backends/exact_product.h).
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "backends/cpu/products/copy_rows.h"
 #include "tests/kernels/products/products.h"
@@ -155,6 +156,38 @@ TEST_CASE("products of slabs keep the bound in the emulator, for any number of t
                                   product, batch);
         }
     CHECK(ran == 4);
+  }
+}
+
+// Rests of blocks, groups of columns and tiles, tiles that a block takes one after the other, and more records than two
+// chunks of them, some of which are multiplied between the steps.
+TEST_CASE("products of a pipeline keep the bound in the emulator, for any number of tokens and records", "[emulator]") {
+  REQUIRE(setenv("ECMV_EMULATED_SHARED_KIB", "227", 1) == 0);
+  Devices emulated = devices_or_skip(Place::emulator);
+  const codecs::CodecEntry* entry = codecs::find_codec("packed_exponents");
+  if (entry == nullptr) SKIP("This build has no packed_exponents.");
+  for (const datasets::Shape shape :
+       {datasets::Shape{199, 1096}, datasets::Shape{15, 320}, datasets::Shape{1100, 72}}) {
+    for (const size_t every : {size_t{1} << 20, size_t{61}}) {
+      datasets::Matrix matrix = bf16_matrix(shape);
+      for (size_t i = 0; 2 * i < matrix.elements.size(); i += every) {
+        const uint16_t large = static_cast<uint16_t>(0x4A80 + i % 300);  // 2^22 or so
+        std::memcpy(matrix.elements.data() + 2 * i, &large, sizeof large);
+      }
+      const backends::CompressedMatrix compressed =
+          codecs::encode_matrix(*entry, matrix.view(), codecs::default_settings(*entry->codec));
+      const Product product = multiply(matrix, 150);
+      int ran = 0;
+      for (const backends::Kernel& kernel : entry->kernels("emulator"))
+        if (kernel.variant == "pipeline")
+          for (const backends::Policy& policy : kernel.policies)
+            for (const int batch : {1, 66, 150}) {
+              INFO(describe(matrix) << ", " << policy.name << ", batch " << batch);
+              ran += product_is_right(*emulated.front(), kernel, policy, *emulated.front()->upload(compressed), product,
+                                      batch);
+            }
+      CHECK(ran == 6);
+    }
   }
 }
 

@@ -1,0 +1,132 @@
+// Records in products with many tokens (pipeline_gpu.h).
+#pragma once
+
+#include "codecs/packed_exponents/pipeline_stages_gpu.h"
+
+namespace ecmv::codecs::packed_exponents::ECMV_GPU_NAMESPACE {
+
+// Records of a tile, 32 at a time, as 64 more columns: for each record the element and, taken away again, what stands
+// in for it, beside its token's number, twice. Two lane groups, the clerks, look records up and gather their tokens
+// while others multiply, and those multiply the chunk as they do steps. (H200, 16384 x 16384, 64 tokens: where lane
+// groups that multiply looked records up, nothing was multiplied for 8 to 40 of 130 to 150 us.)
+class RecordChunk {
+ public:
+  static constexpr int kRecords = 32, kListBytes = kRecords * 8, kClerks = 2, kGatesBytes = 2 * gpu::kGateBytes;
+  // Bytes of a chunk's tokens, then the list.
+  ECMV_GPU_BOTH static constexpr int bytes(int token_tiles) {
+    return token_tiles * 8 * gpu::kBlockTokenBytes + kListBytes;
+  }
+  ECMV_GPU_DEVICE RecordChunk(gpu::Pointer<std::byte> tokens, gpu::Pointer<std::byte> list,
+                              gpu::Pointer<std::byte> gates)
+      : tokens_(tokens), list_(list), gates_(gates) {}
+  ECMV_GPU_DEVICE void init(uint32_t readers) const {
+    full().init(kClerks);
+    free().init(readers);
+  }
+  // Chunks of a share of `records`.
+  static ECMV_GPU_DEVICE int count(uint32_t records, int share, int shares) {
+    const int all = static_cast<int>((records + kRecords - 1) / kRecords);
+    return (all - share + shares - 1) / shares;
+  }
+
+  // A clerk writes its part of the next chunk, this lane one record.
+  template <int kTokenTiles>
+  ECMV_GPU_DEVICE void write(int clerk, int row, int col, uint32_t numbers, const gpu::Bf16Tokens& tokens) {
+    constexpr int kTokens = 8 * kTokenTiles / kClerks, kAtOnce = kTokens < 16 ? kTokens : 16;
+    const int lane = LaneGroup::lane();
+    free().wait(phase_ ^ 1);
+    if (clerk == 0) *gpu::cast<gpu::uint2>(list_ + lane * 8) = gpu::uint2{static_cast<uint32_t>(row), numbers};
+    const gpu::Pointer<const uint16_t> from = tokens.x + col;
+    ECMV_GPU_NO_UNROLL
+    for (int first = clerk * kTokens; first < (clerk + 1) * kTokens; first += kAtOnce) {
+      // Loads without a condition are under way together. Where there is no token, the last one again.
+      uint32_t x[kAtOnce];
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int token = first + i;
+        x[i] = from[(token < tokens.batch ? token : tokens.batch - 1) * tokens.x_stride];
+      }
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < kAtOnce; ++i) {
+        const uint32_t number = numbers != 0 && first + i < tokens.batch ? x[i] : 0u;
+        // An infinite x makes what stands in infinite with the element's sign, and must not take it away.
+        *gpu::cast<uint32_t>(tokens_ + gpu::pair_place(first + i, lane)) =
+            (number & 0x7FFFu) == 0x7F80u ? number : number * 0x10001u;
+      }
+    }
+    gpu::order_before_units();
+    LaneGroup::sync();
+    if (lane == 0) full().arrive();
+    phase_ ^= 1;
+  }
+  // Lane group number `own` of the block adds the next chunk to its rows' sums; nothing else is multiplied meanwhile.
+  template <int kTokenTiles>
+  ECMV_GPU_DEVICE void multiply(int own, float (&sums)[kTokenTiles][4]) {
+    const int lane = LaneGroup::lane(), t = lane % 4;
+    const uint32_t row = static_cast<uint32_t>(own * kBlockRows + 2 * (lane / 4));
+    full().wait(phase_);
+    gpu::uint4 a[gpu::kUnitsOfBlock];
+    ECMV_GPU_UNROLL
+    for (int unit = 0; unit < gpu::kUnitsOfBlock; ++unit) {
+      const auto record = [&](int k) { return *gpu::cast<const gpu::uint2>(list_ + (8 * unit + 4 * k + t) * 8); };
+      const gpu::uint2 first = record(0), second = record(1);
+      const auto in_row = [](const gpu::uint2& of, uint32_t wanted) { return of.x == wanted ? of.y : 0u; };
+      a[unit] = {in_row(first, row), in_row(first, row + 1), in_row(second, row), in_row(second, row + 1)};
+    }
+    gpu::begin_products();
+    ECMV_GPU_UNROLL
+    for (int unit = 0; unit < gpu::kUnitsOfBlock; ++unit)
+      gpu::multiply_block(a[unit], gpu::SharedBlocks(tokens_), 0, unit, sums);
+    gpu::commit_products();
+    gpu::wait_for_products();
+    LaneGroup::sync();
+    if (lane == 0) free().arrive();
+    phase_ ^= 1;
+  }
+
+ private:
+  gpu::Pointer<std::byte> tokens_, list_, gates_;
+  int phase_ = 0;
+  ECMV_GPU_DEVICE gpu::Gate full() const { return gpu::Gate(gates_); }
+  ECMV_GPU_DEVICE gpu::Gate free() const { return gpu::Gate(gates_ + gpu::kGateBytes); }
+};
+
+// Number of a tile's first record, or of its last block's end.
+ECMV_GPU_DEVICE uint64_t record_bound(const FieldsOnGpu& matrix, int64_t block) {
+  const int64_t blocks = (matrix.rows + kBlockRows - 1) / kBlockRows;
+  return matrix.blocks[block < blocks ? block : blocks];
+}
+
+// A clerk: all lanes of its lane group call this.
+template <int kTokenTiles>
+ECMV_GPU_DEVICE void keep_records(const FieldsOnGpu& matrix, const PipelinePlan& plan, RecordChunk chunk,
+                                  const gpu::Bf16Tokens& tokens, int clerk) {
+  const int lane = LaneGroup::lane(), blocks = plan.warpgroups * gpu::kWarpgroup;
+  gpu::wait_for_previous();
+  for (int64_t number = gpu::block_index(); number < plan.tiles; number += gpu::grid_size()) {
+    const PipelineTile tile(plan, number);
+    const uint64_t begin = record_bound(matrix, tile.first_block);
+    // Lane l has the end of block l of the tile.
+    const auto own_end =
+        static_cast<uint32_t>(record_bound(matrix, tile.first_block + (lane < blocks ? lane : blocks - 1) + 1) - begin);
+    const uint32_t count = LaneGroup::pick(own_end, blocks - 1);
+    const int chunks = RecordChunk::count(count, tile.share, plan.shares);
+    for (int i = 0; i < chunks; ++i) {
+      const uint32_t at = static_cast<uint32_t>((tile.share + i * plan.shares) * RecordChunk::kRecords + lane);
+      int block = 0;
+      for (int k = 0; k < blocks; ++k) block += LaneGroup::shuffle(own_end, k) <= at ? 1 : 0;
+      int row = -1, col = 0;
+      uint32_t numbers = 0;
+      if (at < count) {
+        const Outlier outlier(matrix.records[static_cast<int64_t>(begin + at)]);
+        const uint32_t stored = BlockPlace(matrix, tile.first_block + block).stored(outlier.row, outlier.col);
+        row = block * kBlockRows + outlier.row, col = outlier.col;
+        numbers = outlier.element(stored) | (stored ^ 0x8000u) << 16;
+      }
+      LaneGroup::sync();
+      chunk.template write<kTokenTiles>(clerk, row, col, numbers, tokens);
+    }
+  }
+}
+
+}  // namespace ecmv::codecs::packed_exponents::ECMV_GPU_NAMESPACE
