@@ -108,13 +108,10 @@ backends::BoundKernel bind_pipeline(const backends::Policy& policy, backends::La
   // Columns of a share, and those of its records.
   backends::ProductRounding rounding =
       with_records(gpu::token_rounding(int64_t{plan.share_groups} * kGroupColumns * 2, plan.shares), view);
-  const bool has_records = !view.sections[kRecords].bytes.empty();
-  const int64_t sums = plan.shares > 1 ? int64_t{plan.shares} * std::min(most, batch) * view.shape.rows * 4 : 0,
-                sums_bytes = (sums + 15) / 16 * 16;
   return {PipelinedProduct{matrix, view.sections[kFields].bytes.data(),
                            static_cast<int64_t>(view.sections[kFields].bytes.size()), parts, most / 8,
-                           device.compute_units, gpu::have_early_launches(device), has_records, sums_bytes},
-          {.scratch_bytes = sums_bytes + (has_records ? transposed_bytes(most, view.shape.cols) : 0),
+                           device.compute_units, gpu::have_early_launches(device)},
+          {.scratch_bytes = plan.shares > 1 ? int64_t{plan.shares} * std::min(most, batch) * view.shape.rows * 4 : 0,
            .rounding = rounding,
            .takes_callers_tokens = true,
            .stores_bf16 = true}};
