@@ -83,7 +83,7 @@ std::string_view choose_tokens(const backends::CompressedView& matrix, const bac
 // H200, us a layer, in one call each, not published: 28672 x 4096, 64 and 128 tokens 63.0 and 85.4 (`tokens` 67 and
 // 131, a BLAS with uncompressed weights 70.4 and 75.0); 4096 x 4096 13.7 and 18.8 (15.6 and 29.7, 13.0 and 14.8); 16384
 // x 16384 144 and 183 (136 and 265, 146 and 142).
-constexpr PipelinePolicy kPipelines[] = {{{"tokens64"}, 64}, {{"tokens128"}, 128}, {{"tokens256"}, 256}};
+constexpr PipelinePolicy kPipelines[] = {{{"tokens64"}, 64}, {{"tokens128"}, 128}};
 
 std::string refuses_pipeline(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                              const backends::Policy& policy) {
@@ -108,13 +108,10 @@ backends::BoundKernel bind_pipeline(const backends::Policy& policy, backends::La
   // Columns of a share, and those of its records.
   backends::ProductRounding rounding =
       with_records(gpu::token_rounding(int64_t{plan.share_groups} * kGroupColumns * 2, plan.shares), view);
-  const bool has_records = !view.sections[kRecords].bytes.empty();
-  const int64_t sums = plan.shares > 1 ? int64_t{plan.shares} * std::min(most, batch) * view.shape.rows * 4 : 0,
-                sums_bytes = (sums + 15) / 16 * 16;
   return {PipelinedProduct{matrix, view.sections[kFields].bytes.data(),
                            static_cast<int64_t>(view.sections[kFields].bytes.size()), parts, most / 8,
-                           device.compute_units, gpu::have_early_launches(device), has_records, sums_bytes},
-          {.scratch_bytes = sums_bytes + (has_records ? transposed_bytes(most, view.shape.cols) : 0),
+                           device.compute_units, gpu::have_early_launches(device)},
+          {.scratch_bytes = plan.shares > 1 ? int64_t{plan.shares} * std::min(most, batch) * view.shape.rows * 4 : 0,
            .rounding = rounding,
            .takes_callers_tokens = true,
            .stores_bf16 = true}};

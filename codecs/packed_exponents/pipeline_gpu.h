@@ -178,9 +178,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups),
   gpu::let_next_begin();
   gpu::sync_block();
   if (group >= consumers) {
-    if constexpr (kTokenTiles > 16) gpu::change_registers<64, false>();
     if (group >= consumers + 2) {
-      keep_records<kTokenTiles>(matrix, plan, chunk, tokens.blocks, group - consumers - 2);
+      keep_records<kTokenTiles>(matrix, plan, chunk, tokens, group - consumers - 2);
     } else if (LaneGroup::lane() == 0) {
       if (group == consumers) {
         produce_fields(matrix, maps, plan, fields);  // fields do not depend on the launch before
@@ -190,7 +189,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups),
       }
     }
   } else {
-    if constexpr (kTokenTiles > 16) gpu::change_registers<224, true>();
     consume<kTokenTiles>(matrix, plan, fields, token_stages, chunk, tokens, group);
   }
 }
@@ -269,8 +267,7 @@ struct PipelinedProduct {
   int64_t field_bytes;
   gpu::TokenParts<SizedPipeline> parts;
   int token_tiles, compute_units;
-  bool early, has_records;
-  int64_t sums_bytes;  // of the scratch, before the tokens' columns
+  bool early;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     parts.each([&](int first, int batch, const SizedPipeline& sized) {
@@ -280,11 +277,6 @@ struct PipelinedProduct {
       const auto start = [&](auto tiles) {
         constexpr int kTiles = decltype(tiles)::value;
         if (kTiles != token_tiles) return;
-        if (has_records) {
-          std::byte* const columns = args.scratch + sums_bytes;
-          enqueue_transposed_tokens<8 * kTiles>(stream, tokens, matrix.cols, columns, early);
-          tokens.blocks = columns;
-        }
         const gpu::TensorMap x =
             gpu::tensor_map({reinterpret_cast<const std::byte*>(args.x_bf16 + first * args.x_stride), batch,
                              matrix.cols, 2 * args.x_stride, 8 * kTiles, gpu::kBlockCols});
@@ -294,7 +286,6 @@ struct PipelinedProduct {
       };
       start(std::integral_constant<int, 8>());
       start(std::integral_constant<int, 16>());
-      start(std::integral_constant<int, 32>());
       gpu::enqueue_add_shares(stream, args, first, batch, sized.plan.shares, compute_units, early);
     });
   }

@@ -24,6 +24,16 @@ inline constexpr int kPartCols = segment_cols(4);  // stored columns that are de
 
 // A lane's registers: 96 of 20 lane groups at the launch become 80 where they decode and 160 where they multiply.
 inline constexpr int kDecoderRegisters = 80, kMultiplierRegisters = 160;
+template <int kRegisters, bool kMore>
+ECMV_GPU_DEVICE void change_registers() {
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+  if constexpr (kMore)
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+  else
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
+}
+
 // What a block multiplies: its rows, and the two ranges of its columns.
 struct BlockPart {
   int64_t first_group;  // of its row groups
@@ -237,11 +247,11 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kAllGroups* kLanes,
   gpu::wait_for_previous();
   gpu::sync_block();
   if (lane_group >= kDecoders) {
-    gpu::change_registers<kMultiplierRegisters, true>();
+    change_registers<kMultiplierRegisters, true>();
     multiply_slabs(matrix, part, places, tokens, power_of_numbers<TileOf>(matrix));
     return;
   }
-  gpu::change_registers<kDecoderRegisters, false>();
+  change_registers<kDecoderRegisters, false>();
   const int team = lane_group / gpu::kWarpgroup, range = team / kRowTiles, half = team % kRowTiles,
             of_team = lane_group % gpu::kWarpgroup;
   // Row groups that do not exist repeat the last one, and nobody stores their results.
