@@ -120,8 +120,6 @@ ECMV_GPU_DEVICE int popcount(uint32_t bits) {
   return std::popcount(bits);
 #endif
 }
-// The number of the lowest bit that is set; there is one.
-ECMV_GPU_DEVICE int lowest_bit(uint32_t bits) { return popcount((bits & (0u - bits)) - 1u); }
 ECMV_GPU_DEVICE int popcount(uint64_t bits) {
 #if defined(__HIP_DEVICE_COMPILE__) || defined(__CUDA_ARCH__)
   return __popcll(bits);

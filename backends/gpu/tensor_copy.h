@@ -3,9 +3,9 @@
 // kernels with such copies are refused elsewhere (have_bulk_copies of async_copy.h). A box arrives at an Arrival as
 // bulk copies do. Numbers outside the matrix arrive as zeros, and count as bytes, too.
 //
-// The rows of a box lie one after the other in shared memory, in pieces of 16 bytes that change places from row to row,
-// so that the same piece of eight rows lies in different banks: rows of 64 bytes as dealt_lines.h has them, rows of 128
-// bytes as blocks of tokens (warpgroup_units.h). A box begins at a multiple of eight rows' bytes of the address.
+// A box has 64 columns. Its rows lie one after the other in shared memory, in pieces of 16 bytes that change places
+// from row to row, as those of blocks of tokens do (warpgroup_units.h), so that the same piece of eight rows lies in
+// different banks. A box begins at a multiple of 1024 bytes of the address.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,14 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
+inline constexpr int kBoxCols = 64;
+
 // A matrix [rows, cols] of 16-bit numbers in device memory, or several: [matrices, rows, cols]. Their address and the
 // bytes from a row or a matrix to the next are multiples of 16.
 struct BoxedMatrix {
   const std::byte* first;
   int64_t rows, cols, row_bytes;
-  int box_rows, box_cols;  // at most 256; 32 or 64
+  int box_rows;  // at most 256
   int64_t matrices = 1, matrix_bytes = 16;
   int box_matrices = 1;  // at most 256
 };
@@ -34,21 +36,21 @@ struct TensorMap {
   BoxedMatrix matrix;
 };
 inline TensorMap tensor_map(const BoxedMatrix& matrix) {
-  if (reinterpret_cast<uintptr_t>(matrix.first) % 16 != 0 || matrix.row_bytes % 16 != 0)
-    throw std::logic_error("A matrix of boxes begins and has rows at multiples of 16 bytes.");
+  if (reinterpret_cast<uintptr_t>(matrix.first) % 16 != 0 || matrix.row_bytes % 16 != 0 ||
+      matrix.matrix_bytes % 16 != 0)
+    fail_launch("A matrix for tensor copies does not lie at multiples of 16 bytes.");
   return {matrix};
 }
-inline void prepare_map(const TensorMap&) {}
 inline void copy_box(const Arrival& arrival, Pointer<std::byte> shared, const TensorMap& map, int64_t row, int col,
                      int64_t number = 0) {
   const BoxedMatrix& of = map.matrix;
-  const int row_bytes = 2 * of.box_cols, pieces = row_bytes / 16;
+  const int row_bytes = 2 * kBoxCols, pieces = row_bytes / 16;
   if (reinterpret_cast<uintptr_t>(shared.address()) % static_cast<uintptr_t>(8 * row_bytes) != 0)
     fault("a box begins at no multiple of " + std::to_string(8 * row_bytes) + " bytes.");
   const Pointer<const std::byte> from(of.first);
   for (int i = 0; i < of.box_matrices * of.box_rows * pieces; ++i) {
     const int piece = i % pieces, box_row = i / pieces, r = box_row % of.box_rows, first_col = col + 8 * piece,
-              moved = piece ^ (of.box_cols == 64 ? box_row % 8 : box_row / 2 % 4);
+              moved = piece ^ box_row % 8;
     const int64_t matrix = number + box_row / of.box_rows;
     const Pointer<std::byte> to = shared + (box_row * row_bytes + moved * 16);
     const int64_t there = row + r < of.rows && matrix < of.matrices ? std::min<int64_t>(8, of.cols - first_col) : 0;
@@ -92,27 +94,17 @@ inline TensorMap tensor_map(const BoxedMatrix& matrix) {
   const auto count = [](int value) { return static_cast<cuuint32_t>(value); };
   const cuuint64_t sizes[3] = {number(matrix.cols), number(matrix.rows), number(matrix.matrices)},
                    strides[2] = {number(matrix.row_bytes), number(matrix.matrix_bytes)};
-  const cuuint32_t box[3] = {count(matrix.box_cols), count(matrix.box_rows), count(matrix.box_matrices)},
-                   steps[3] = {1, 1, 1};
+  const cuuint32_t box[3] = {count(kBoxCols), count(matrix.box_rows), count(matrix.box_matrices)}, steps[3] = {1, 1, 1};
   if (encode == nullptr ||
       encode(reinterpret_cast<CUtensorMap*>(&map), CU_TENSOR_MAP_DATA_TYPE_UINT16, 3,
              const_cast<std::byte*>(matrix.first), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             matrix.box_cols == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
+             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
     fail_launch("The driver cannot describe a matrix for tensor copies.");
 #else
   (void)matrix;
 #endif
   return map;
-}
-
-// One lane calls it, well before the first copy_box().
-ECMV_GPU_DEVICE void prepare_map(const TensorMap& map) {
-#if defined(ECMV_GPU_HAS_BULK_COPIES)
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-#else
-  (void)map;
-#endif
 }
 
 // Starts the copy of the box whose first number is [number, row, col]. One lane calls it, after arrival.expect()

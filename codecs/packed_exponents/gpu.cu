@@ -80,9 +80,10 @@ std::string_view choose_tokens(const backends::CompressedView& matrix, const bac
   return matrix.shape.elements() < kLarge ? "warpgroup16_ahead1_shares2" : "warpgroup16_ahead2_shares2";
 }
 
-// H200, us a layer, in one call each, not published: 28672 x 4096, 64 and 128 tokens 63.0 and 85.4 (`tokens` 67 and
-// 131, a BLAS with uncompressed weights 70.4 and 75.0); 4096 x 4096 13.7 and 18.8 (15.6 and 29.7, 13.0 and 14.8); 16384
-// x 16384 144 and 183 (136 and 265, 146 and 142).
+// H200, us a layer with 64 and 128 tokens, not published, and in brackets cuBLAS with uncompressed weights in the same
+// call: 28672 x 4096 63.0 and 85.4 (70.4, 75.0), 4096 x 4096 13.7 and 18.8 (13.0, 14.8), 16384 x 16384 144 and 183
+// (146, 142). In two other calls, `tokens`, 64 at a time: 67 and 131 (66, 72), 15.6 and 29.7 (-, 14.8), 136 and 265
+// (135, 137).
 constexpr PipelinePolicy kPipelines[] = {{{"tokens64"}, 64}, {{"tokens128"}, 128}};
 
 std::string refuses_pipeline(const backends::CompressedView& matrix, const backends::DeviceInfo& device,

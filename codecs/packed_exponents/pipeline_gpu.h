@@ -179,7 +179,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups),
   gpu::sync_block();
   if (group >= consumers) {
     if (group >= consumers + 2) {
-      keep_records<kTokenTiles>(matrix, plan, chunk, tokens, group - consumers - 2);
+      gather_records<kTokenTiles>(matrix, plan, chunk, tokens, group - consumers - 2);
     } else if (LaneGroup::lane() == 0) {
       if (group == consumers) {
         produce_fields(matrix, maps, plan, fields);  // fields do not depend on the launch before
@@ -200,7 +200,10 @@ struct SizedPipeline {
   int64_t blocks = 0, bytes = 0;  // bytes of shared memory; 0 where nothing fits
 };
 
-// The number of warpgroups and shares whose blocks are done first.
+// The number of warpgroups and shares whose blocks are done first, by rates that were reckoned for an H200 and not
+// fitted: bytes a clock of its memory (4.2 TB/s) and to a multiprocessor from the L2; clocks of a step's instructions,
+// of a tile besides its steps, and of the launch that adds shares.
+inline constexpr double kMemoryBytes = 2376, kCacheBytes = 50, kLeastStep = 600, kOwnTime = 2000, kLaunch = 3000;
 inline SizedPipeline plan_pipeline(int token_tiles, datasets::Shape shape, const backends::DeviceInfo& device) {
   const int64_t groups = (shape.cols + kGroupColumns - 1) / kGroupColumns,
                 token_bytes = int64_t{token_tiles} * 8 * gpu::kBlockTokenBytes,
@@ -228,13 +231,14 @@ inline SizedPipeline plan_pipeline(int token_tiles, datasets::Shape shape, const
       const int64_t share_groups = (groups + shares - 1) / shares, tiles = row_tiles * shares;
       if ((groups + share_groups - 1) / share_groups != shares) continue;
       const int64_t units = device.compute_units, rounds = (tiles + units - 1) / units, busy = std::min(tiles, units);
-      // Clocks: what a step's bytes take of a multiprocessor's part of memory and of the L2, its products, or its
-      // instructions; a tile's beginning and end; the launch that adds shares.
-      const double step = std::max({static_cast<double>(field_bytes) / 18 * static_cast<double>(busy) / 132,
-                                    static_cast<double>(field_bytes + 2 * token_bytes) / 50,
-                                    static_cast<double>(32 * warpgroups * token_tiles), 600.0}),
-                   adds = shares == 1 ? 0 : 3000 + static_cast<double>(shares * shape.rows * token_tiles * 64) / 2500,
-                   time = static_cast<double>(rounds) * (static_cast<double>(share_groups) * step + 2000) + adds;
+      // Clocks: what a step's bytes take of memory and of the way from the L2, its products, or its instructions; a
+      // tile's beginning and end; the launch that adds shares.
+      const double step = std::max({static_cast<double>(field_bytes * busy) / kMemoryBytes,
+                                    static_cast<double>(field_bytes + 2 * token_bytes) / kCacheBytes,
+                                    static_cast<double>(32 * warpgroups * token_tiles), kLeastStep}),
+                   adds =
+                       shares == 1 ? 0 : kLaunch + static_cast<double>(shares * shape.rows * token_tiles * 64) / 2500,
+                   time = static_cast<double>(rounds) * (static_cast<double>(share_groups) * step + kOwnTime) + adds;
       if (best.bytes != 0 && time >= least) continue;
       least = time;
       const int token_places = static_cast<int>(field_stages * field_bytes),
@@ -279,7 +283,7 @@ struct PipelinedProduct {
         if (kTiles != token_tiles) return;
         const gpu::TensorMap x =
             gpu::tensor_map({reinterpret_cast<const std::byte*>(args.x_bf16 + first * args.x_stride), batch,
-                             matrix.cols, 2 * args.x_stride, 8 * kTiles, gpu::kBlockCols});
+                             matrix.cols, 2 * args.x_stride, 8 * kTiles});
         gpu::launch(multiply_pipelined<kTiles>,
                     {sized.blocks, pipeline_threads(sized.plan.warpgroups), sized.bytes, early}, stream, matrix,
                     maps_of(sized.plan), x, sized.plan, tokens);
@@ -299,7 +303,6 @@ struct PipelinedProduct {
                                .cols = gpu::kBlockCols,
                                .row_bytes = gpu::kBlockTokenBytes,
                                .box_rows = kBoxRows,
-                               .box_cols = gpu::kBlockCols,
                                .matrices = std::max<int64_t>(1, matrix.rows / kBlockRows),
                                .matrix_bytes = block_bytes,
                                .box_matrices = plan.warpgroups * gpu::kWarpgroup};

@@ -6,12 +6,12 @@
 namespace ecmv::codecs::packed_exponents::ECMV_GPU_NAMESPACE {
 
 // Records of a tile, 32 at a time, as 64 more columns: for each record the element and, taken away again, what stands
-// in for it, beside its token's number, twice. Two lane groups, the clerks, look records up and gather their tokens
-// while others multiply, and those multiply the chunk as they do steps. (H200, 16384 x 16384, 64 tokens: where lane
-// groups that multiply looked records up, nothing was multiplied for 8 to 40 of 130 to 150 us.)
+// in for it, beside its token's number, twice. Two lane groups look records up and gather their tokens while others
+// multiply, and those multiply the chunk as they do steps. (H200, 28672 x 4096, 128 tokens: 85 us; where the lane
+// groups that multiply looked records up, 91 to 99. NOTES.md has more.)
 class RecordChunk {
  public:
-  static constexpr int kRecords = 32, kListBytes = kRecords * 8, kClerks = 2, kGatesBytes = 2 * gpu::kGateBytes;
+  static constexpr int kRecords = 32, kListBytes = kRecords * 8, kGatherers = 2, kGatesBytes = 2 * gpu::kGateBytes;
   // Bytes of a chunk's tokens, then the list.
   ECMV_GPU_BOTH static constexpr int bytes(int token_tiles) {
     return token_tiles * 8 * gpu::kBlockTokenBytes + kListBytes;
@@ -20,7 +20,7 @@ class RecordChunk {
                               gpu::Pointer<std::byte> gates)
       : tokens_(tokens), list_(list), gates_(gates) {}
   ECMV_GPU_DEVICE void init(uint32_t readers) const {
-    full().init(kClerks);
+    full().init(kGatherers);
     free().init(readers);
   }
   // Chunks of a share of `records`.
@@ -29,16 +29,16 @@ class RecordChunk {
     return (all - share + shares - 1) / shares;
   }
 
-  // A clerk writes its part of the next chunk, this lane one record.
+  // A lane group that gathers, number `gatherer`, writes its part of the next chunk, this lane one record.
   template <int kTokenTiles>
-  ECMV_GPU_DEVICE void write(int clerk, int row, int col, uint32_t numbers, const gpu::Bf16Tokens& tokens) {
-    constexpr int kTokens = 8 * kTokenTiles / kClerks, kAtOnce = kTokens < 16 ? kTokens : 16;
+  ECMV_GPU_DEVICE void write(int gatherer, int row, int col, uint32_t numbers, const gpu::Bf16Tokens& tokens) {
+    constexpr int kTokens = 8 * kTokenTiles / kGatherers, kAtOnce = kTokens < 16 ? kTokens : 16;
     const int lane = LaneGroup::lane();
     free().wait(phase_ ^ 1);
-    if (clerk == 0) *gpu::cast<gpu::uint2>(list_ + lane * 8) = gpu::uint2{static_cast<uint32_t>(row), numbers};
+    if (gatherer == 0) *gpu::cast<gpu::uint2>(list_ + lane * 8) = gpu::uint2{static_cast<uint32_t>(row), numbers};
     const gpu::Pointer<const uint16_t> from = tokens.x + col;
     ECMV_GPU_NO_UNROLL
-    for (int first = clerk * kTokens; first < (clerk + 1) * kTokens; first += kAtOnce) {
+    for (int first = gatherer * kTokens; first < (gatherer + 1) * kTokens; first += kAtOnce) {
       // Loads without a condition are under way together. Where there is no token, the last one again.
       uint32_t x[kAtOnce];
       ECMV_GPU_UNROLL
@@ -97,10 +97,10 @@ ECMV_GPU_DEVICE uint64_t record_bound(const FieldsOnGpu& matrix, int64_t block) 
   return matrix.blocks[block < blocks ? block : blocks];
 }
 
-// A clerk: all lanes of its lane group call this.
+// A lane group that gathers: all of its lanes call this.
 template <int kTokenTiles>
-ECMV_GPU_DEVICE void keep_records(const FieldsOnGpu& matrix, const PipelinePlan& plan, RecordChunk chunk,
-                                  const gpu::Bf16Tokens& tokens, int clerk) {
+ECMV_GPU_DEVICE void gather_records(const FieldsOnGpu& matrix, const PipelinePlan& plan, RecordChunk chunk,
+                                    const gpu::Bf16Tokens& tokens, int gatherer) {
   const int lane = LaneGroup::lane(), blocks = plan.warpgroups * gpu::kWarpgroup;
   gpu::wait_for_previous();
   for (int64_t number = gpu::block_index(); number < plan.tiles; number += gpu::grid_size()) {
@@ -124,7 +124,7 @@ ECMV_GPU_DEVICE void keep_records(const FieldsOnGpu& matrix, const PipelinePlan&
         numbers = outlier.element(stored) | (stored ^ 0x8000u) << 16;
       }
       LaneGroup::sync();
-      chunk.template write<kTokenTiles>(clerk, row, col, numbers, tokens);
+      chunk.template write<kTokenTiles>(gatherer, row, col, numbers, tokens);
     }
   }
 }
