@@ -16,6 +16,16 @@
 
 namespace ecmv::backends::ECMV_GPU_NAMESPACE {
 
+// Host code.
+inline bool have_warpgroup_units(const DeviceInfo& device) {
+#if defined(ECMV_GPU_EMULATOR)
+  (void)device;
+  return true;
+#else
+  return device.simd_target == "sm_90";
+#endif
+}
+
 // Tokens in shared memory come in blocks of 64 columns, [tokens, 64]: 32 pairs of numbers a token, in parts of 16 bytes
 // that change places from token to token, so that the same part of eight tokens lies in different banks. A block begins
 // at a multiple of kBlockAlignment bytes of the address, not of the offset.
@@ -68,6 +78,17 @@ ECMV_GPU_DEVICE void wait_for_products() {
 #endif
 }
 
+// Gives a lane of all four lane groups this many registers, from now on.
+template <int kRegisters, bool kMore>
+ECMV_GPU_DEVICE void change_registers() {
+#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
+  if constexpr (kMore)
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+  else
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
+}
+
 // Blocks in shared memory, in the form that matrix units take: one addition for each product.
 class SharedBlocks {
  public:
@@ -107,6 +128,12 @@ class SharedBlocks {
   ECMV_NUMBERS_32                                                                    \
   ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
   ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define ECMV_NUMBERS_128                                                                                               \
+  ECMV_NUMBERS_64                                                                                                      \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85"     \
+  ", %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106"   \
+  ", %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125" \
+  ", %126, %127"
 #define ECMV_SUMS(k) "+f"(c[k][0]), "+f"(c[k][1]), "+f"(c[k][2]), "+f"(c[k][3])
 #define ECMV_SUMS4(k) ECMV_SUMS(k), ECMV_SUMS(k + 1), ECMV_SUMS(k + 2), ECMV_SUMS(k + 3)
 #define ECMV_SUMS16(k) ECMV_SUMS4(k), ECMV_SUMS4(k + 4), ECMV_SUMS4(k + 8), ECMV_SUMS4(k + 12)
@@ -120,9 +147,10 @@ class SharedBlocks {
 template <int kTokenTiles>
 ECMV_GPU_DEVICE void multiply_block(uint4 a, const SharedBlocks& blocks, int bytes, int unit,
                                     float (&c)[kTokenTiles][4]) {
-  static_assert(kTokenTiles <= 16);
+  static_assert(kTokenTiles <= 32);
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
-  static_assert(kTokenTiles == 1 || kTokenTiles == 2 || kTokenTiles == 4 || kTokenTiles == 8 || kTokenTiles == 16);
+  static_assert(kTokenTiles == 1 || kTokenTiles == 2 || kTokenTiles == 4 || kTokenTiles == 8 || kTokenTiles == 16 ||
+                kTokenTiles == 32);
   const uint64_t b = blocks.descriptor(bytes, unit);
   if constexpr (kTokenTiles == 1) {
     ECMV_MULTIPLY("8", ECMV_NUMBERS_4, "{%4, %5, %6, %7}, %8, p, 1, 1, 0", ECMV_SUMS(0))
@@ -138,6 +166,10 @@ ECMV_GPU_DEVICE void multiply_block(uint4 a, const SharedBlocks& blocks, int byt
     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
   } else if constexpr (kTokenTiles == 16) {
     ECMV_MULTIPLY("128", ECMV_NUMBERS_64, "{%64, %65, %66, %67}, %68, p, 1, 1, 0", ECMV_SUMS16(0))
+    : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
+  } else if constexpr (kTokenTiles == 32) {
+    ECMV_MULTIPLY("256", ECMV_NUMBERS_128, "{%128, %129, %130, %131}, %132, p, 1, 1, 0", ECMV_SUMS16(0),
+                  ECMV_SUMS16(16))
     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
   }
 #else
@@ -183,6 +215,7 @@ ECMV_GPU_DEVICE void multiply_shared(const SharedBlocks& a, int own, const Share
 #undef ECMV_NUMBERS_16
 #undef ECMV_NUMBERS_32
 #undef ECMV_NUMBERS_64
+#undef ECMV_NUMBERS_128
 #endif
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE

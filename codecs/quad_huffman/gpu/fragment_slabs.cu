@@ -24,16 +24,6 @@ inline constexpr int kPartCols = segment_cols(4);  // stored columns that are de
 
 // A lane's registers: 96 of 20 lane groups at the launch become 80 where they decode and 160 where they multiply.
 inline constexpr int kDecoderRegisters = 80, kMultiplierRegisters = 160;
-template <int kRegisters, bool kMore>
-ECMV_GPU_DEVICE void change_registers() {
-#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
-  if constexpr (kMore)
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-  else
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
-#endif
-}
-
 // What a block multiplies: its rows, and the two ranges of its columns.
 struct BlockPart {
   int64_t first_group;  // of its row groups
@@ -214,20 +204,22 @@ ECMV_GPU_DEVICE void multiply_slabs(const Matrix& matrix, const BlockPart& part,
     if (i > 0) leave(i - 1);
   }
   gpu::wait_for_products();
-  ECMV_GPU_UNROLL
-  for (int half = 0; half < kRowTiles; ++half) {
-    const int64_t row = (part.first_group + half * gpu::kWarpgroup + own) * kUnitRows + lane / 4;
+  tokens.store([&](auto put) {
     ECMV_GPU_UNROLL
-    for (int j = 0; j < kTokenTiles; ++j) {
+    for (int half = 0; half < kRowTiles; ++half) {
+      const int64_t row = (part.first_group + half * gpu::kWarpgroup + own) * kUnitRows + lane / 4;
       ECMV_GPU_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const int token = 8 * j + lane % 4 * 2 + i % 2;
-        if (token < tokens.batch && row + i / 2 * 8 < matrix.rows)
-          tokens.y[(int64_t{part.share} * tokens.batch + token) * tokens.rows + row + i / 2 * 8] =
-              scaled(sums[half][j][i], power);
+      for (int j = 0; j < kTokenTiles; ++j) {
+        ECMV_GPU_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const int token = 8 * j + lane % 4 * 2 + i % 2;
+          if (token < tokens.batch && row + i / 2 * 8 < matrix.rows)
+            put((int64_t{part.share} * tokens.batch + token) * tokens.rows + row + i / 2 * 8,
+                scaled(sums[half][j][i], power));
+        }
       }
     }
-  }
+  });
 }
 
 template <int kSymbolCols, int kForm>
@@ -247,11 +239,11 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kAllGroups* kLanes,
   gpu::wait_for_previous();
   gpu::sync_block();
   if (lane_group >= kDecoders) {
-    change_registers<kMultiplierRegisters, true>();
+    gpu::change_registers<kMultiplierRegisters, true>();
     multiply_slabs(matrix, part, places, tokens, power_of_numbers<TileOf>(matrix));
     return;
   }
-  change_registers<kDecoderRegisters, false>();
+  gpu::change_registers<kDecoderRegisters, false>();
   const int team = lane_group / gpu::kWarpgroup, range = team / kRowTiles, half = team % kRowTiles,
             of_team = lane_group % gpu::kWarpgroup;
   // Row groups that do not exist repeat the last one, and nobody stores their results.
@@ -280,7 +272,7 @@ FragmentsPlan plan_tokens(const backends::Policy&, const backends::CompressedVie
   const int64_t groups = row_groups(stored.rows), tiles = column_tiles(stored.cols, tile_cols_of(code)),
                 row_blocks = (groups + kRowTiles * gpu::kWarpgroup - 1) / (kRowTiles * gpu::kWarpgroup),
                 rings = int64_t{kDecoders} * kLeanRingBytes;
-  FragmentsPlan best{.kernel = kernel_of(code)};
+  FragmentsPlan best{.kernel = kernel_of(code), .rounds = true};
   BlockPlan& plan = best.plan;
   constexpr int kMostCopies = 32;
   if (best.kernel == nullptr ||
@@ -326,7 +318,7 @@ struct MultiplyBySlabs {
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     parts.each([&](int first, int batch, const FragmentsPlan& of) {
       gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, batch, first);
-      if (of.layout.shares > 1) tokens.y = reinterpret_cast<float*>(args.scratch);
+      if (of.layout.shares > 1) tokens.store_shares(args.scratch);
       gpu::enqueue_token_blocks<SlabOrder>(stream, tokens, cols, blocks, kTokens, args.scratch + sums_bytes,
                                            compute_units, early);
       gpu::launch(of.kernel, {of.blocks, of.plan.lane_groups * kLanes, of.plan.bytes, early}, stream, matrix, of.plan,

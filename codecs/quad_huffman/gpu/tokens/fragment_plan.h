@@ -51,6 +51,7 @@ struct FragmentsPlan {
   FragmentsLayout layout = {};
   int64_t blocks = 0;  // none where nothing fits
   FragmentsKernel kernel = nullptr;
+  bool rounds = false;  // the kernel stores results of bf16 where it has whole sums
 };
 // Shared memory for a block that leaves what the system takes for a block of the launch that adds shares, so that this
 // launch and the next product begin early. (H200, bf16, K = 8, T = 12, tiles of 512 columns, 1 and 16 tokens, us,
@@ -121,8 +122,9 @@ inline backends::KernelFacts facts_of_shares(const backends::CompressedView& vie
   return {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
           .rounding = rounding,
           .takes_callers_tokens = true,
-          // The launch that adds shares rounds.
-          .stores_bf16 = sums_of(parts.whole.layout) > 1 && (parts.rest.blocks == 0 || sums_of(parts.rest.layout) > 1)};
+          // Of several shares the launch that adds them rounds.
+          .stores_bf16 = parts.whole.rounds || (sums_of(parts.whole.layout) > 1 &&
+                                                (parts.rest.blocks == 0 || sums_of(parts.rest.layout) > 1))};
 }
 
 // Sums of several shares go to the scratch; a launch after the product adds them up, or those of the clusters.
@@ -137,7 +139,7 @@ struct MultiplyFragments {
     parts.each([&](int first, int batch, const FragmentsPlan& of) {
       gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, batch, first);
       const int of_cluster = of.layout.pairs ? 2 : 1, sums = sums_of(of.layout);
-      if (sums > 1) tokens.y = reinterpret_cast<float*>(args.scratch);
+      if (sums > 1) tokens.store_shares(args.scratch);
       gpu::launch(of.kernel, {of.blocks, of.plan.lane_groups * kLanes, of.plan.bytes, early, false, of_cluster}, stream,
                   matrix, of.plan, of.layout, hidden_of(of.plan), cols, tokens);
       gpu::enqueue_add_shares(stream, args, first, batch, sums, compute_units, early);
