@@ -80,19 +80,24 @@ std::string_view choose_tokens(const backends::CompressedView& matrix, const bac
   return matrix.shape.elements() < kLarge ? "warpgroup16_ahead1_shares2" : "warpgroup16_ahead2_shares2";
 }
 
-// H200, us a layer with 64 and 128 tokens, not published, and in brackets cuBLAS with uncompressed weights in the same
-// call: 28672 x 4096 63.0 and 85.4 (70.4, 75.0), 4096 x 4096 13.7 and 18.8 (13.0, 14.8), 16384 x 16384 144 and 183
-// (146, 142). In two other calls, `tokens`, 64 at a time: 67 and 131 (66, 72), 15.6 and 29.7 (-, 14.8), 136 and 265
-// (135, 137).
-constexpr PipelinePolicy kPipelines[] = {{{"tokens64"}, 64}, {{"tokens128"}, 128}};
+// Each is the fastest at some shape and number of tokens (NOTES.md); the plan's rates choose.
+constexpr PipelinePolicy kPipelines[] = {{{"tokens64"}, 64}, {{"tokens128"}, 128}, {{"tokens256"}, 256}};
+
+SizedPipeline sized_pipeline(int token_tiles, int batch, const backends::CompressedView& matrix,
+                             const backends::DeviceInfo& device) {
+  const auto records = static_cast<int64_t>(matrix.sections[kRecords].bytes.size() / sizeof(uint32_t));
+  return plan_pipeline(token_tiles, batch, matrix.shape, records, device);
+}
 
 std::string refuses_pipeline(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                              const backends::Policy& policy) {
-  if (!gpu::have_bulk_copies(device)) return "The kernel needs tensor copies, which devices have from sm_90 on.";
+  if (!gpu::have_warpgroup_units(device))
+    return "The kernel needs the tensor copies and the matrix units of sm_90, and this device is \"" +
+           device.simd_target + "\".";
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (matrix.shape.cols % backends::kTokenMultiple != 0)
     return "The kernel takes columns in multiples of " + std::to_string(backends::kTokenMultiple) + ".";
-  if (plan_pipeline(policy.as<PipelinePolicy>().tokens / 8, matrix.shape, device).bytes == 0)
+  if (sized_pipeline(policy.as<PipelinePolicy>().tokens / 8, 1, matrix, device).bytes == 0)
     return "Two steps of fields and tokens do not fit the " + std::to_string(device.shared_bytes) +
            " bytes of shared memory that a block has here.";
   return "";
@@ -103,23 +108,33 @@ backends::BoundKernel bind_pipeline(const backends::Policy& policy, backends::La
   const backends::CompressedView& view = *layers[0].matrix;
   const FieldsOnGpu matrix = fields_on_gpu(view);
   const backends::DeviceInfo& device = place.device();
-  const int most = policy.as<PipelinePolicy>().tokens;
-  const auto parts = gpu::token_parts(batch, most, [&](int) { return plan_pipeline(most / 8, view.shape, device); });
-  const PipelinePlan& plan = parts.whole.plan;
+  const int token_tiles = policy.as<PipelinePolicy>().tokens / 8;
+  const SizedPipeline sized = sized_pipeline(token_tiles, batch, view, device);
+  const PipelinePlan& plan = sized.plan;
+  const int64_t tokens = int64_t{plan.token_blocks} * token_tiles * 8;
   // Columns of a share, and those of its records.
   backends::ProductRounding rounding =
       with_records(gpu::token_rounding(int64_t{plan.share_groups} * kGroupColumns * 2, plan.shares), view);
   return {PipelinedProduct{matrix, view.sections[kFields].bytes.data(),
-                           static_cast<int64_t>(view.sections[kFields].bytes.size()), parts, most / 8,
+                           static_cast<int64_t>(view.sections[kFields].bytes.size()), sized, batch, token_tiles,
                            device.compute_units, gpu::have_early_launches(device)},
-          {.scratch_bytes = plan.shares > 1 ? int64_t{plan.shares} * std::min(most, batch) * view.shape.rows * 4 : 0,
+          {.scratch_bytes = sized.sums_bytes + (plan.transposes ? transposed_bytes(tokens, view.shape.cols) : 0),
            .rounding = rounding,
            .takes_callers_tokens = true,
            .stores_bf16 = true}};
 }
 
-std::string_view choose_pipeline(const backends::CompressedView&, const backends::DeviceInfo&, int batch) {
-  return kPipelines[batch <= kPipelines[0].tokens ? 0 : 1].name;
+// The number of tokens at a time whose plan is done first.
+std::string_view choose_pipeline(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
+                                 int batch) {
+  const PipelinePolicy* best = kPipelines;
+  double least = 0;
+  for (const PipelinePolicy& policy : kPipelines) {
+    const SizedPipeline sized = sized_pipeline(policy.tokens / 8, batch, matrix, device);
+    if (sized.bytes == 0 || (least != 0 && sized.clocks >= least)) continue;
+    best = &policy, least = sized.clocks;
+  }
+  return best->name;
 }
 
 using backends::Activations, backends::Op;
@@ -132,14 +147,14 @@ constexpr backends::Kernel kKernels[] = {
                          .refuses = refuses_tokens,
                          .bind = bind_tokens,
                          .choose = choose_tokens}),
-    backends::up_to(128, {.op = Op::matmul,
-                          .variant = "pipeline",
-                          .policies = kPipelines,
-                          .activations = Activations::bf16,
-                          .most_tokens = backends::kMostTokens,
-                          .refuses = refuses_pipeline,
-                          .bind = bind_pipeline,
-                          .choose = choose_pipeline}),
+    backends::up_to(backends::kMostTokens, {.op = Op::matmul,
+                                            .variant = "pipeline",
+                                            .policies = kPipelines,
+                                            .activations = Activations::bf16,
+                                            .most_tokens = backends::kMostTokens,
+                                            .refuses = refuses_pipeline,
+                                            .bind = bind_pipeline,
+                                            .choose = choose_pipeline}),
 };
 
 }  // namespace

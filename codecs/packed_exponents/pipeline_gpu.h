@@ -8,9 +8,9 @@
 
 #include <algorithm>
 
-#include "backends/gpu/products/token_parts.h"
 #include "backends/gpu/products/token_shares.h"
-#include "codecs/packed_exponents/record_chunks_gpu.h"
+#include "codecs/packed_exponents/pipeline_plan_gpu.h"
+#include "codecs/packed_exponents/transpose_gpu.h"
 
 namespace ecmv::codecs::packed_exponents::ECMV_GPU_NAMESPACE {
 
@@ -53,9 +53,9 @@ struct DealtFields {
   }
 };
 
-// Stores a lane group's sums of 16 rows from `first_row` on, of `rows` in all.
+// Stores a lane group's sums of 16 rows from `first_row` on, of `rows` in all, and of tokens from `first_token` on.
 template <int kTokenTiles>
-ECMV_GPU_DEVICE void store_sums(const gpu::Bf16Tokens& all, int share, int64_t first_row, int64_t rows,
+ECMV_GPU_DEVICE void store_sums(const gpu::Bf16Tokens& all, int share, int first_token, int64_t first_row, int64_t rows,
                                 const float (&sums)[kTokenTiles][4]) {
   const int64_t row = first_row + 2 * (LaneGroup::lane() / 4);
   const auto each_token = [&](auto store_two) {
@@ -63,7 +63,7 @@ ECMV_GPU_DEVICE void store_sums(const gpu::Bf16Tokens& all, int share, int64_t f
     for (int j = 0; j < kTokenTiles; ++j) {
       ECMV_GPU_UNROLL
       for (int i = 0; i < 2; ++i) {
-        const int token = 8 * j + 2 * (LaneGroup::lane() % 4) + i;
+        const int token = first_token + 8 * j + 2 * (LaneGroup::lane() % 4) + i;
         if (token < all.batch)
           store_two((int64_t{share} * all.batch + token) * all.rows + row, sums[j][i], sums[j][2 + i]);
       }
@@ -90,7 +90,7 @@ ECMV_GPU_DEVICE void consume(const FieldsOnGpu& matrix, const PipelinePlan& plan
   constexpr int kChunksKnown = 2;  // the step of a tile
   Stages::Turn field_turn, token_turn;
   gpu::wait_for_previous();
-  for (int64_t number = gpu::block_index(); number < plan.tiles; number += gpu::grid_size()) {
+  for (int number = first_tile(); number < plan.tiles; number += next_tile()) {
     const PipelineTile tile(plan, number);
     const int64_t block = tile.first_block + own;
     const int64_t last_block = (matrix.rows - 1) / kBlockRows;
@@ -153,10 +153,13 @@ ECMV_GPU_DEVICE void consume(const FieldsOnGpu& matrix, const PipelinePlan& plan
     }
     if (tile.groups < kChunksKnown) count_chunks();
     for (; chunks > 0; --chunks) chunk.multiply(own, sums);
-    store_sums(all, tile.share, block * kBlockRows, matrix.rows, sums);
+    store_sums(all, tile.share, tile.token_block * 8 * kTokenTiles, block * kBlockRows, matrix.rows, sums);
   }
 }
 
+// A lane's registers with 256 tokens: 168 of three warpgroups at the launch become 224 where they multiply, and 56
+// elsewhere. A block has no more than it began with, and waits for ever if it asks for more.
+inline constexpr int kMultiplierRegisters = 224, kCopierRegisters = 56;
 template <int kTokenTiles>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups),
                                 1) void multiply_pipelined(FieldsOnGpu matrix,
@@ -178,6 +181,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups),
   gpu::let_next_begin();
   gpu::sync_block();
   if (group >= consumers) {
+    if constexpr (kTokenTiles > 16) gpu::change_registers<kCopierRegisters, false>();
     if (group >= consumers + 2) {
       gather_records<kTokenTiles>(matrix, plan, chunk, tokens, group - consumers - 2);
     } else if (LaneGroup::lane() == 0) {
@@ -185,81 +189,16 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups),
         produce_fields(matrix, maps, plan, fields);  // fields do not depend on the launch before
       } else {
         gpu::wait_for_previous();
-        produce_tokens(x, plan, token_stages);
+        produce_tokens(x, 8 * kTokenTiles, plan, token_stages);
       }
     }
   } else {
+    if constexpr (kTokenTiles > 16) gpu::change_registers<kMultiplierRegisters, true>();
     consume<kTokenTiles>(matrix, plan, fields, token_stages, chunk, tokens, group);
   }
 }
 
 // --- host -----------------------------------------------------------------------------------------------------------
-
-struct SizedPipeline {
-  PipelinePlan plan;
-  int64_t blocks = 0, bytes = 0;  // bytes of shared memory; 0 where nothing fits
-};
-
-// The number of warpgroups and shares whose blocks are done first, by rates that were reckoned for an H200 and not
-// fitted: bytes a clock of its memory (4.2 TB/s) and to a multiprocessor from the L2; clocks of a step's instructions,
-// of a tile besides its steps, and of the launch that adds shares.
-inline constexpr double kMemoryBytes = 2376, kCacheBytes = 50, kLeastStep = 600, kOwnTime = 2000, kLaunch = 3000;
-inline SizedPipeline plan_pipeline(int token_tiles, datasets::Shape shape, const backends::DeviceInfo& device) {
-  const int64_t groups = (shape.cols + kGroupColumns - 1) / kGroupColumns,
-                token_bytes = int64_t{token_tiles} * 8 * gpu::kBlockTokenBytes,
-                room = device.shared_bytes - gpu::kBlockAlignment;
-  SizedPipeline best;
-  double least = 0;
-  for (int warpgroups = 1; warpgroups <= kMostWarpgroups; ++warpgroups) {
-    const int64_t field_bytes = int64_t{warpgroups} * gpu::kWarpgroup * kBlockFieldBytes,
-                  row_tiles = (shape.rows + warpgroups * kWarpgroupRows - 1) / (warpgroups * kWarpgroupRows);
-    int64_t field_stages = 2, token_stages = 2;
-    const auto bytes = [&](int64_t of_fields, int64_t of_tokens) {
-      return of_fields * (field_bytes + Stages::kGateBytes) + of_tokens * (token_bytes + Stages::kGateBytes) +
-             RecordChunk::bytes(token_tiles) + RecordChunk::kGatesBytes;
-    };
-    if (bytes(field_stages, token_stages) > room) continue;
-    while (field_stages < 6 || token_stages < 12) {
-      if (2 * field_stages <= token_stages && bytes(field_stages + 1, token_stages) <= room)
-        ++field_stages;
-      else if (bytes(field_stages, token_stages + 1) <= room)
-        ++token_stages;
-      else
-        break;
-    }
-    for (int64_t shares = 1; shares <= std::min<int64_t>(16, groups); ++shares) {
-      const int64_t share_groups = (groups + shares - 1) / shares, tiles = row_tiles * shares;
-      if ((groups + share_groups - 1) / share_groups != shares) continue;
-      const int64_t units = device.compute_units, rounds = (tiles + units - 1) / units, busy = std::min(tiles, units);
-      // Clocks: what a step's bytes take of memory and of the way from the L2, its products, or its instructions; a
-      // tile's beginning and end; the launch that adds shares.
-      const double step = std::max({static_cast<double>(field_bytes * busy) / kMemoryBytes,
-                                    static_cast<double>(field_bytes + 2 * token_bytes) / kCacheBytes,
-                                    static_cast<double>(32 * warpgroups * token_tiles), kLeastStep}),
-                   adds =
-                       shares == 1 ? 0 : kLaunch + static_cast<double>(shares * shape.rows * token_tiles * 64) / 2500,
-                   time = static_cast<double>(rounds) * (static_cast<double>(share_groups) * step + kOwnTime) + adds;
-      if (best.bytes != 0 && time >= least) continue;
-      least = time;
-      const int token_places = static_cast<int>(field_stages * field_bytes),
-                record_places = token_places + static_cast<int>(token_stages * token_bytes),
-                gates = record_places + RecordChunk::bytes(token_tiles);
-      best = {{.warpgroups = warpgroups,
-               .shares = static_cast<int>(shares),
-               .share_groups = static_cast<int>(share_groups),
-               .groups = static_cast<int>(groups),
-               .field_stages = static_cast<int>(field_stages),
-               .token_stages = static_cast<int>(token_stages),
-               .token_places = token_places,
-               .record_places = record_places,
-               .gates = gates,
-               .tiles = tiles},
-              busy,
-              bytes(field_stages, token_stages) + gpu::kBlockAlignment};
-    }
-  }
-  return best;
-}
 
 struct PipelinePolicy : backends::Policy {
   int tokens;  // at a time
@@ -269,29 +208,36 @@ struct PipelinedProduct {
   FieldsOnGpu matrix;
   const std::byte* fields;
   int64_t field_bytes;
-  gpu::TokenParts<SizedPipeline> parts;
-  int token_tiles, compute_units;
+  SizedPipeline sized;
+  int batch, token_tiles, compute_units;
   bool early;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    parts.each([&](int first, int batch, const SizedPipeline& sized) {
-      gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, batch, first);
-      if (sized.plan.shares > 1) tokens.store_shares(args.scratch);
-      tokens.in_fours = gpu::stores_in_fours(args, first, sized.plan.shares > 1);
-      const auto start = [&](auto tiles) {
-        constexpr int kTiles = decltype(tiles)::value;
-        if (kTiles != token_tiles) return;
-        const gpu::TensorMap x =
-            gpu::tensor_map({reinterpret_cast<const std::byte*>(args.x_bf16 + first * args.x_stride), batch,
-                             matrix.cols, 2 * args.x_stride, 8 * kTiles});
-        gpu::launch(multiply_pipelined<kTiles>,
-                    {sized.blocks, pipeline_threads(sized.plan.warpgroups), sized.bytes, early}, stream, matrix,
-                    maps_of(sized.plan), x, sized.plan, tokens);
-      };
-      start(std::integral_constant<int, 8>());
-      start(std::integral_constant<int, 16>());
-      gpu::enqueue_add_shares(stream, args, first, batch, sized.plan.shares, compute_units, early);
-    });
+    const PipelinePlan& plan = sized.plan;
+    gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, batch);
+    if (plan.shares > 1) tokens.store_shares(args.scratch);
+    tokens.in_fours = gpu::stores_in_fours(args, 0, plan.shares > 1);
+    const auto start = [&](auto tiles) {
+      constexpr int kTiles = decltype(tiles)::value;
+      if (kTiles != token_tiles) return;
+      if (plan.transposes) {
+        std::byte* const columns = args.scratch + sized.sums_bytes;
+        enqueue_transposed_tokens(stream, tokens, plan.token_blocks, 8 * kTiles, matrix.cols, columns, early);
+        tokens.blocks = columns;
+      }
+      const gpu::TensorMap x = gpu::tensor_map(
+          {reinterpret_cast<const std::byte*>(args.x_bf16), batch, matrix.cols, 2 * args.x_stride, 8 * kTiles});
+      gpu::launch(multiply_pipelined<kTiles>,
+                  {.grid = sized.blocks,
+                   .block = pipeline_threads(plan.warpgroups),
+                   .shared_bytes = sized.bytes,
+                   .early = early},
+                  stream, matrix, maps_of(plan), x, plan, tokens);
+    };
+    start(std::integral_constant<int, 8>());
+    start(std::integral_constant<int, 16>());
+    start(std::integral_constant<int, 32>());
+    gpu::enqueue_add_shares(stream, args, 0, batch, plan.shares, compute_units, early);
   }
 
  private:

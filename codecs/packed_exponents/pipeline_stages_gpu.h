@@ -23,25 +23,33 @@ struct PipelinePlan {
   int warpgroups;                          // that multiply
   int shares, share_groups;                // of the columns, in groups of 128
   int groups;                              // of all columns
+  int token_blocks;                        // of as many tokens as the kernel multiplies at a time
   int field_stages, token_stages;          // steps that are under way
   int token_places, record_places, gates;  // in shared memory, from the first place for a block on
-  int64_t tiles;
+  int tiles;
+  bool transposes;  // records find their columns of tokens in a copy (transpose_gpu.h)
 };
 
-// A block's tile.
+// A block's tile. The shares of a tile, then the blocks of tokens, follow each other, so that what one copies from
+// memory lies in the cache for the next.
 struct PipelineTile {
   int64_t first_block;  // of 16 rows
-  int share, first_group, groups;
+  int token_block, share, first_group, groups;
 
-  ECMV_GPU_DEVICE PipelineTile(const PipelinePlan& plan, int64_t tile) {
-    const int64_t row_tile = tile / plan.shares;
-    share = static_cast<int>(tile - row_tile * plan.shares);
-    first_block = row_tile * (plan.warpgroups * gpu::kWarpgroup);
+  ECMV_GPU_DEVICE PipelineTile(const PipelinePlan& plan, int tile) {
+    const int part = tile / plan.shares, row_tile = part / plan.token_blocks;
+    share = tile - part * plan.shares;
+    token_block = part - row_tile * plan.token_blocks;
+    first_block = int64_t{row_tile} * (plan.warpgroups * gpu::kWarpgroup);
     first_group = share * plan.share_groups;
     const int left = plan.groups - first_group;
     groups = left < plan.share_groups ? left : plan.share_groups;
   }
 };
+
+// A thread block's first tile, and how much further its next one is.
+ECMV_GPU_DEVICE int first_tile() { return static_cast<int>(gpu::block_index()); }
+ECMV_GPU_DEVICE int next_tile() { return static_cast<int>(gpu::grid_size()); }
 
 // Places for what a producer copies, used in turn, with gates for places that are full and for those that are free.
 struct Stages {
@@ -92,7 +100,7 @@ ECMV_GPU_DEVICE void produce_fields(const FieldsOnGpu& matrix, const FieldMaps& 
   const int blocks = plan.warpgroups * gpu::kWarpgroup, last_rows = static_cast<int>(matrix.rows % kBlockRows);
   const int64_t last_block = (matrix.rows - 1) / kBlockRows;
   Stages::Turn turn;
-  for (int64_t number = gpu::block_index(); number < plan.tiles; number += gpu::grid_size()) {
+  for (int number = first_tile(); number < plan.tiles; number += next_tile()) {
     const PipelineTile tile(plan, number);
     const bool regular = last_rows == 0 || tile.first_block + blocks <= last_block;
     ECMV_GPU_NO_UNROLL
@@ -120,10 +128,11 @@ ECMV_GPU_DEVICE void produce_fields(const FieldsOnGpu& matrix, const FieldMaps& 
   }
 }
 
-// The lane that copies tokens, 64 columns at a time.
-ECMV_GPU_DEVICE void produce_tokens(const gpu::TensorMap& x, const PipelinePlan& plan, const Stages& tokens) {
+// The lane that copies tokens, `block_tokens` of them and 64 columns at a time.
+ECMV_GPU_DEVICE void produce_tokens(const gpu::TensorMap& x, int block_tokens, const PipelinePlan& plan,
+                                    const Stages& tokens) {
   Stages::Turn turn;
-  for (int64_t number = gpu::block_index(); number < plan.tiles; number += gpu::grid_size()) {
+  for (int number = first_tile(); number < plan.tiles; number += next_tile()) {
     const PipelineTile tile(plan, number);
     int col = tile.first_group * kGroupColumns;
     ECMV_GPU_NO_UNROLL
@@ -131,7 +140,7 @@ ECMV_GPU_DEVICE void produce_tokens(const gpu::TensorMap& x, const PipelinePlan&
       const gpu::Arrival full = tokens.full(turn);
       tokens.wait_free(turn);
       full.expect(tokens.bytes);
-      gpu::copy_box(full, tokens.place(turn), x, 0, col);
+      gpu::copy_box(full, tokens.place(turn), x, tile.token_block * block_tokens, col);
       turn.next(tokens.count);
     }
   }

@@ -30,28 +30,31 @@ class RecordChunk {
   }
 
   // A lane group that gathers, number `gatherer`, writes its part of the next chunk, this lane one record.
-  template <int kTokenTiles>
-  ECMV_GPU_DEVICE void write(int gatherer, int row, int col, uint32_t numbers, const gpu::Bf16Tokens& tokens) {
-    constexpr int kTokens = 8 * kTokenTiles / kGatherers, kAtOnce = kTokens < 16 ? kTokens : 16;
+  // numbers_of(i) are its column's of tokens 8 i to 8 i + 7.
+  template <int kTokenTiles, int kAtOnce, typename NumbersOf>
+  ECMV_GPU_DEVICE void write(int gatherer, int row, uint32_t numbers, NumbersOf numbers_of) {
+    constexpr int kParts = kTokenTiles / kGatherers;
+    static_assert(kParts % kAtOnce == 0);
     const int lane = LaneGroup::lane();
-    free().wait(phase_ ^ 1);
-    if (gatherer == 0) *gpu::cast<gpu::uint2>(list_ + lane * 8) = gpu::uint2{static_cast<uint32_t>(row), numbers};
-    const gpu::Pointer<const uint16_t> from = tokens.x + col;
     ECMV_GPU_NO_UNROLL
-    for (int first = gatherer * kTokens; first < (gatherer + 1) * kTokens; first += kAtOnce) {
-      // Loads without a condition are under way together. Where there is no token, the last one again.
-      uint32_t x[kAtOnce];
+    for (int begin = 0; begin < kParts; begin += kAtOnce) {
+      const int first = gatherer * kParts + begin;
+      gpu::uint4 parts[kAtOnce];
       ECMV_GPU_UNROLL
-      for (int i = 0; i < kAtOnce; ++i) {
-        const int token = first + i;
-        x[i] = from[(token < tokens.batch ? token : tokens.batch - 1) * tokens.x_stride];
+      for (int i = 0; i < kAtOnce; ++i) parts[i] = numbers_of(first + i);
+      if (begin == 0) {
+        free().wait(phase_ ^ 1);
+        if (gatherer == 0) *gpu::cast<gpu::uint2>(list_ + lane * 8) = gpu::uint2{static_cast<uint32_t>(row), numbers};
       }
       ECMV_GPU_UNROLL
       for (int i = 0; i < kAtOnce; ++i) {
-        const uint32_t number = numbers != 0 && first + i < tokens.batch ? x[i] : 0u;
-        // An infinite x makes what stands in infinite with the element's sign, and must not take it away.
-        *gpu::cast<uint32_t>(tokens_ + gpu::pair_place(first + i, lane)) =
-            (number & 0x7FFFu) == 0x7F80u ? number : number * 0x10001u;
+        ECMV_GPU_UNROLL
+        for (int k = 0; k < 8; ++k) {
+          const uint32_t x = gpu::word_of(parts[i], k / 2) >> (k % 2 * 16) & 0xFFFFu, number = numbers != 0 ? x : 0u;
+          // An infinite x makes what stands in infinite with the element's sign, and must not take it away.
+          *gpu::cast<uint32_t>(tokens_ + gpu::pair_place(8 * (first + i) + k, lane)) =
+              (number & 0x7FFFu) == 0x7F80u ? number : number * 0x10001u;
+        }
       }
     }
     gpu::order_before_units();
@@ -97,13 +100,34 @@ ECMV_GPU_DEVICE uint64_t record_bound(const FieldsOnGpu& matrix, int64_t block) 
   return matrix.blocks[block < blocks ? block : blocks];
 }
 
+// A column's numbers of a block of tokens, eight at a time, from the tokens as they are: a sector of 32 bytes for each.
+// Loads without a condition are under way together. Where there is no token, the last one again, as zero.
+struct ColumnOfRows {
+  gpu::Pointer<const uint16_t> column;  // of the block's first token
+  int64_t stride;
+  int last;  // token of the block
+
+  ECMV_GPU_DEVICE gpu::uint4 operator()(int part) const {
+    uint32_t pairs[4];
+    ECMV_GPU_UNROLL
+    for (int k = 0; k < 4; ++k) {
+      const auto number = [&](int token) {
+        const uint32_t x = column[(token < last ? token : last) * stride];
+        return token <= last ? x : 0u;
+      };
+      pairs[k] = number(8 * part + 2 * k) | number(8 * part + 2 * k + 1) << 16;
+    }
+    return {pairs[0], pairs[1], pairs[2], pairs[3]};
+  }
+};
+
 // A lane group that gathers: all of its lanes call this.
 template <int kTokenTiles>
 ECMV_GPU_DEVICE void gather_records(const FieldsOnGpu& matrix, const PipelinePlan& plan, RecordChunk chunk,
                                     const gpu::Bf16Tokens& tokens, int gatherer) {
   const int lane = LaneGroup::lane(), blocks = plan.warpgroups * gpu::kWarpgroup;
   gpu::wait_for_previous();
-  for (int64_t number = gpu::block_index(); number < plan.tiles; number += gpu::grid_size()) {
+  for (int number = first_tile(); number < plan.tiles; number += next_tile()) {
     const PipelineTile tile(plan, number);
     const uint64_t begin = record_bound(matrix, tile.first_block);
     // Lane l has the end of block l of the tile.
@@ -111,20 +135,52 @@ ECMV_GPU_DEVICE void gather_records(const FieldsOnGpu& matrix, const PipelinePla
         static_cast<uint32_t>(record_bound(matrix, tile.first_block + (lane < blocks ? lane : blocks - 1) + 1) - begin);
     const uint32_t count = LaneGroup::pick(own_end, blocks - 1);
     const int chunks = RecordChunk::count(count, tile.share, plan.shares);
-    for (int i = 0; i < chunks; ++i) {
-      const uint32_t at = static_cast<uint32_t>((tile.share + i * plan.shares) * RecordChunk::kRecords + lane);
+    // A record, then the words that have its element, then its tokens: the first two are asked for while those of the
+    // chunks before are on their way.
+    const auto number_of = [&](int i) {
+      return static_cast<uint32_t>((tile.share + i * plan.shares) * RecordChunk::kRecords + lane);
+    };
+    const auto record_of = [&](int i) {
+      return number_of(i) < count ? matrix.records[static_cast<int64_t>(begin + number_of(i))] : 0u;
+    };
+    struct Found {
       int block = 0;
-      for (int k = 0; k < blocks; ++k) block += LaneGroup::shuffle(own_end, k) <= at ? 1 : 0;
-      int row = -1, col = 0;
+      uint32_t record = 0;
+      BlockPlace::ElementWords words{};
+    };
+    const auto find = [&](int i, uint32_t record) {
+      Found found{.record = record};
+      for (int k = 0; k < blocks; ++k) found.block += LaneGroup::shuffle(own_end, k) <= number_of(i) ? 1 : 0;
+      const Outlier outlier(record);
+      if (number_of(i) < count)
+        found.words = BlockPlace(matrix, tile.first_block + found.block).load(outlier.row, outlier.col);
+      return found;
+    };
+    if (chunks == 0) continue;
+    Found next = find(0, record_of(0));
+    uint32_t record = record_of(1);
+    for (int i = 0; i < chunks; ++i) {
+      const Found found = next;
+      next = find(i + 1, record);
+      record = record_of(i + 2);
+      const Outlier outlier(found.record);
       uint32_t numbers = 0;
-      if (at < count) {
-        const Outlier outlier(matrix.records[static_cast<int64_t>(begin + at)]);
-        const uint32_t stored = BlockPlace(matrix, tile.first_block + block).stored(outlier.row, outlier.col);
-        row = block * kBlockRows + outlier.row, col = outlier.col;
+      if (number_of(i) < count) {
+        const uint32_t stored = BlockPlace(matrix, tile.first_block + found.block).stored(found.words, outlier.col);
         numbers = outlier.element(stored) | (stored ^ 0x8000u) << 16;
       }
       LaneGroup::sync();
-      chunk.template write<kTokenTiles>(gatherer, row, col, numbers, tokens);
+      const int row = numbers != 0 ? found.block * kBlockRows + outlier.row : -1;
+      if (plan.transposes) {
+        const int64_t column = int64_t{tile.token_block} * matrix.cols + outlier.col;
+        const auto from = gpu::cast<const gpu::uint4>(tokens.blocks + column * (kTokenTiles * 16));
+        chunk.template write<kTokenTiles, 4>(gatherer, row, numbers, [&](int part) { return from[part]; });
+      } else {
+        const int first = tile.token_block * 8 * kTokenTiles;
+        chunk.template write<kTokenTiles, 2>(gatherer, row, numbers,
+                                             ColumnOfRows{tokens.x + (first * tokens.x_stride + outlier.col),
+                                                          tokens.x_stride, tokens.batch - first - 1});
+      }
     }
   }
 }
