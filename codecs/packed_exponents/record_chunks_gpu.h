@@ -7,8 +7,8 @@ namespace ecmv::codecs::packed_exponents::ECMV_GPU_NAMESPACE {
 
 // Records of a tile, 32 at a time, as 64 more columns: for each record the element and, taken away again, what stands
 // in for it, beside its token's number, twice. Two lane groups look records up and gather their tokens while others
-// multiply, and those multiply the chunk as they do steps. (H200, 28672 x 4096, 128 tokens: 85 us; where the lane
-// groups that multiply looked records up, 91 to 99. NOTES.md has more.)
+// multiply, and those multiply the chunk as they do steps. (H200, 16384 x 16384, 128 tokens: 154 us; where the lane
+// groups that multiply looked records up, 181 to 226, on other devices. NOTES.md has more.)
 class RecordChunk {
  public:
   static constexpr int kRecords = 32, kListBytes = kRecords * 8, kGatherers = 2, kGatesBytes = 2 * gpu::kGateBytes;
