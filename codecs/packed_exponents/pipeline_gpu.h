@@ -53,20 +53,19 @@ struct DealtFields {
   }
 };
 
-// Stores a lane group's sums of 16 rows from `first_row` on, of `rows` in all, and of `tokens` from `first_token` on.
+// Stores a lane group's sums of 16 rows from `first_row` on, of `rows` in all, and of tokens from `first_token` on.
 template <int kTokenTiles>
-ECMV_GPU_DEVICE void store_sums(const gpu::Bf16Tokens& all, int share, int first_token, int tokens, int64_t first_row,
-                                int64_t rows, const float (&sums)[kTokenTiles][4]) {
+ECMV_GPU_DEVICE void store_sums(const gpu::Bf16Tokens& all, int share, int first_token, int64_t first_row, int64_t rows,
+                                const float (&sums)[kTokenTiles][4]) {
   const int64_t row = first_row + 2 * (LaneGroup::lane() / 4);
-  const int left = all.batch - first_token, count = tokens < left ? tokens : left;
   const auto each_token = [&](auto store_two) {
     ECMV_GPU_UNROLL
     for (int j = 0; j < kTokenTiles; ++j) {
       ECMV_GPU_UNROLL
       for (int i = 0; i < 2; ++i) {
-        const int token = 8 * j + 2 * (LaneGroup::lane() % 4) + i;
-        if (token < count)
-          store_two((int64_t{share} * all.batch + first_token + token) * all.rows + row, sums[j][i], sums[j][2 + i]);
+        const int token = first_token + 8 * j + 2 * (LaneGroup::lane() % 4) + i;
+        if (token < all.batch)
+          store_two((int64_t{share} * all.batch + token) * all.rows + row, sums[j][i], sums[j][2 + i]);
       }
     }
   };
@@ -154,8 +153,7 @@ ECMV_GPU_DEVICE void consume(const FieldsOnGpu& matrix, const PipelinePlan& plan
     }
     if (tile.groups < kChunksKnown) count_chunks();
     for (; chunks > 0; --chunks) chunk.multiply(own, sums);
-    store_sums(all, tile.share, tile.token_block * plan.block_tokens, plan.block_tokens, block * kBlockRows,
-               matrix.rows, sums);
+    store_sums(all, tile.share, tile.token_block * 8 * kTokenTiles, block * kBlockRows, matrix.rows, sums);
   }
 }
 
@@ -191,7 +189,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups),
         produce_fields(matrix, maps, plan, fields);  // fields do not depend on the launch before
       } else {
         gpu::wait_for_previous();
-        produce_tokens(x, plan, token_stages);
+        produce_tokens(x, 8 * kTokenTiles, plan, token_stages);
       }
     }
   } else {
@@ -224,12 +222,11 @@ struct PipelinedProduct {
       if (kTiles != token_tiles) return;
       if (plan.transposes) {
         std::byte* const columns = args.scratch + sized.sums_bytes;
-        enqueue_transposed_tokens(stream, tokens, plan.token_blocks, plan.block_tokens, 8 * kTiles, matrix.cols,
-                                  columns, early);
+        enqueue_transposed_tokens(stream, tokens, plan.token_blocks, 8 * kTiles, matrix.cols, columns, early);
         tokens.blocks = columns;
       }
       const gpu::TensorMap x = gpu::tensor_map(
-          {reinterpret_cast<const std::byte*>(args.x_bf16), batch, matrix.cols, 2 * args.x_stride, plan.block_tokens});
+          {reinterpret_cast<const std::byte*>(args.x_bf16), batch, matrix.cols, 2 * args.x_stride, 8 * kTiles});
       gpu::launch(multiply_pipelined<kTiles>,
                   {.grid = sized.blocks,
                    .block = pipeline_threads(plan.warpgroups),

@@ -76,7 +76,6 @@ inline SizedPipeline plan_pipeline(int token_tiles, int batch, datasets::Shape s
              .share_groups = static_cast<int>(share_groups),
              .groups = static_cast<int>(groups),
              .token_blocks = static_cast<int>(token_blocks),
-             .block_tokens = static_cast<int>(quotient_up(quotient_up(batch, token_blocks), 8) * 8),
              .field_stages = static_cast<int>(stages.fields),
              .token_stages = static_cast<int>(stages.tokens),
              .token_places = token_places,

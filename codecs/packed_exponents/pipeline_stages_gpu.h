@@ -23,7 +23,7 @@ struct PipelinePlan {
   int warpgroups;                          // that multiply
   int shares, share_groups;                // of the columns, in groups of 128
   int groups;                              // of all columns
-  int token_blocks, block_tokens;          // equal blocks of tokens, a multiple of eight
+  int token_blocks;                        // of as many tokens as the kernel multiplies at a time
   int field_stages, token_stages;          // steps that are under way
   int token_places, record_places, gates;  // in shared memory, from the first place for a block on
   int tiles;
@@ -128,9 +128,9 @@ ECMV_GPU_DEVICE void produce_fields(const FieldsOnGpu& matrix, const FieldMaps& 
   }
 }
 
-// The lane that copies tokens, those of a block and 64 columns at a time. Boxes have no row without a token, but for
-// the last few: rows outside the matrix take longer than others.
-ECMV_GPU_DEVICE void produce_tokens(const gpu::TensorMap& x, const PipelinePlan& plan, const Stages& tokens) {
+// The lane that copies tokens, `block_tokens` of them and 64 columns at a time.
+ECMV_GPU_DEVICE void produce_tokens(const gpu::TensorMap& x, int block_tokens, const PipelinePlan& plan,
+                                    const Stages& tokens) {
   Stages::Turn turn;
   for (int number = first_tile(); number < plan.tiles; number += next_tile()) {
     const PipelineTile tile(plan, number);
@@ -139,8 +139,8 @@ ECMV_GPU_DEVICE void produce_tokens(const gpu::TensorMap& x, const PipelinePlan&
     for (int i = 0; i < 2 * tile.groups; ++i, col += gpu::kBlockCols) {
       const gpu::Arrival full = tokens.full(turn);
       tokens.wait_free(turn);
-      full.expect(plan.block_tokens * gpu::kBlockTokenBytes);
-      gpu::copy_box(full, tokens.place(turn), x, tile.token_block * plan.block_tokens, col);
+      full.expect(tokens.bytes);
+      gpu::copy_box(full, tokens.place(turn), x, tile.token_block * block_tokens, col);
       turn.next(tokens.count);
     }
   }

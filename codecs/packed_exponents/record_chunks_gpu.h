@@ -176,11 +176,10 @@ ECMV_GPU_DEVICE void gather_records(const FieldsOnGpu& matrix, const PipelinePla
         const auto from = gpu::cast<const gpu::uint4>(tokens.blocks + column * (kTokenTiles * 16));
         chunk.template write<kTokenTiles, 4>(gatherer, row, numbers, [&](int part) { return from[part]; });
       } else {
-        const int first = tile.token_block * plan.block_tokens, left = tokens.batch - first,
-                  count = plan.block_tokens < left ? plan.block_tokens : left;
-        chunk.template write<kTokenTiles, 2>(
-            gatherer, row, numbers,
-            ColumnOfRows{tokens.x + (first * tokens.x_stride + outlier.col), tokens.x_stride, count - 1});
+        const int first = tile.token_block * 8 * kTokenTiles;
+        chunk.template write<kTokenTiles, 2>(gatherer, row, numbers,
+                                             ColumnOfRows{tokens.x + (first * tokens.x_stride + outlier.col),
+                                                          tokens.x_stride, tokens.batch - first - 1});
       }
     }
   }
