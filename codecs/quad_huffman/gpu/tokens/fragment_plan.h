@@ -122,7 +122,7 @@ inline backends::KernelFacts facts_of_shares(const backends::CompressedView& vie
   return {.scratch_bytes = gpu::share_scratch_bytes(shares, view.shape.rows),
           .rounding = rounding,
           .takes_callers_tokens = true,
-          // Of several shares the launch that adds them rounds.
+          // Sums of several shares are rounded by the launch that adds them.
           .stores_bf16 = parts.whole.rounds || (sums_of(parts.whole.layout) > 1 &&
                                                 (parts.rest.blocks == 0 || sums_of(parts.rest.layout) > 1))};
 }
