@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <random>
 
 #include "backends/cpu/crew.h"
@@ -27,25 +28,29 @@ int64_t payload_bytes(const backends::CompressedView& view) {
   return bytes;
 }
 
-// The layer's results, row by row.
-std::vector<std::vector<std::byte>> rows_of(backends::Pass& pass, backends::Op op, int layer, int64_t rows) {
-  std::vector<std::vector<std::byte>> all(static_cast<size_t>(rows));
-  const auto add = [&](std::span<const std::byte> results, size_t row_bytes) {
-    for (size_t at = 0; row_bytes > 0 && at + row_bytes <= results.size(); at += row_bytes) {
-      std::vector<std::byte>& row = all[at / row_bytes % all.size()];  // tokens follow each other
-      row.insert(row.end(), results.begin() + static_cast<std::ptrdiff_t>(at),
-                 results.begin() + static_cast<std::ptrdiff_t>(at + row_bytes));
-    }
+// A copy of the layer's results: those of all rows for a token, then for the next.
+struct Results {
+  std::vector<std::byte> bytes;
+  size_t row_bytes;
+};
+Results results_of(backends::Pass& pass, backends::Op op, int layer, int64_t rows) {
+  const auto copy = [](std::span<const std::byte> of, size_t row_bytes) {
+    return Results{{of.begin(), of.end()}, row_bytes};
   };
   if (op == backends::Op::decode) {
     const auto decoded = std::as_bytes(pass.decoded());
-    add(decoded, decoded.size() / all.size());
-  } else if (op == backends::Op::matvec) {
-    add(std::as_bytes(pass.accumulators(layer)), sizeof(int32_t));
-  } else {
-    add(std::as_bytes(pass.products(layer)), sizeof(float));
+    return copy(decoded, decoded.size() / static_cast<size_t>(rows));
   }
-  return all;
+  if (op == backends::Op::matvec) return copy(std::as_bytes(pass.accumulators(layer)), sizeof(int32_t));
+  return copy(std::as_bytes(pass.products(layer)), sizeof(float));
+}
+// For each row, whether all of its results are the same.
+std::vector<char> equal_rows(const Results& one, const Results& other, int64_t rows) {
+  std::vector<char> equal(static_cast<size_t>(rows), one.bytes.size() == other.bytes.size());
+  const size_t bytes = one.row_bytes, end = bytes == 0 ? 0 : std::min(one.bytes.size(), other.bytes.size());
+  for (size_t at = 0, row = 0; at + bytes <= end; at += bytes, row = row + 1 == equal.size() ? 0 : row + 1)
+    if (std::memcmp(one.bytes.data() + at, other.bytes.data() + at, bytes) != 0) equal[row] = false;
+  return equal;
 }
 
 bool is_constant(const datasets::Matrix& matrix, int64_t row) {
@@ -87,17 +92,18 @@ bool is_same_with_other_bytes(backends::Pass& pass, const backends::UploadedMatr
   const auto run = [&] {
     pass.poison_outputs(0);
     for (int before = op == backends::Op::matvec ? 0 : layer; before <= layer; ++before) pass.run_layer(before);
-    return rows_of(pass, op, layer, matrix.shape.rows);
+    return results_of(pass, op, layer, matrix.shape.rows);
   };
   pass.poison_outputs(0);
-  const auto poison = rows_of(pass, op, layer, matrix.shape.rows);
-  const auto right = run();
+  const Results poison = results_of(pass, op, layer, matrix.shape.rows);
+  const Results right = run();
+  const std::vector<char> poisoned = equal_rows(right, poison, matrix.shape.rows);
   std::vector<size_t> rows;
-  for (size_t row = 0; row < right.size(); ++row)
-    if (!is_constant(matrix, static_cast<int64_t>(row)) && right[row] != poison[row]) rows.push_back(row);
+  for (size_t row = 0; row < poisoned.size(); ++row)
+    if (!is_constant(matrix, static_cast<int64_t>(row)) && !poisoned[row]) rows.push_back(row);
   const auto same_rows = [&] {
-    const auto now = run();
-    return static_cast<size_t>(std::ranges::count_if(rows, [&](size_t row) { return now[row] == right[row]; }));
+    const std::vector<char> same = equal_rows(run(), right, matrix.shape.rows);
+    return static_cast<size_t>(std::ranges::count_if(rows, [&](size_t row) { return same[row] != 0; }));
   };
   if (rows.empty()) return false;
   const int64_t cols = matrix.shape.cols, zeros = zeros_in_vector(pass, op, layer, cols);
