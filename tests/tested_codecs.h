@@ -9,6 +9,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codecs/loaded/library.h"
@@ -35,6 +36,14 @@ inline std::span<const codecs::CodecEntry> tested_codecs() {
     return std::span<const codecs::CodecEntry>(here);
   }();
   return tested;
+}
+
+// The codec under test with this id. Ends the test as skipped where there is none, so that claims about one codec are
+// not repeated for each of the others.
+inline const codecs::CodecEntry& codec_or_skip(std::string_view id) {
+  for (const codecs::CodecEntry& entry : tested_codecs())
+    if (entry.id == id) return entry;
+  SKIP(std::string(id) + " is not among the codecs under test.");
 }
 
 }  // namespace ecmv::tests

@@ -264,14 +264,14 @@ TEST_CASE("every kernel multiplies and decodes every matrix exactly, default set
   run_default_settings(each_codec(), matrices_of_every_type(), devices(Place::cpu, 1));
 }
 
-TEST_CASE("every kernel is exact with every setting and three threads") {
+TEST_CASE("every kernel is exact with every setting and three threads", "[alone]") {
   run_every_setting(each_codec(), matrices_for_settings(), devices(Place::cpu, 3));
 }
 
-TEST_CASE("kernels are exact over several blocks of rows, half of the codecs") {
+TEST_CASE("kernels are exact over several blocks of rows, half of the codecs", "[alone]") {
   run_default_settings(every_second_codec(0), several_blocks(), devices(Place::cpu, 3));
 }
-TEST_CASE("kernels are exact over several blocks of rows, the other half") {
+TEST_CASE("kernels are exact over several blocks of rows, the other half", "[alone]") {
   run_default_settings(every_second_codec(1), several_blocks(), devices(Place::cpu, 3));
 }
 
@@ -292,10 +292,9 @@ TEST_CASE("chains of different layers are exact in the emulator, layer by layer 
 // In wide layers a lane group has several tiles of a row group; at 4096 columns all of them are in registers.
 TEST_CASE("chains of quad_huffman are exact in the emulator", "[emulator]") {
   Devices emulators = devices_or_skip(Place::emulator);
-  const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
-  if (entry == nullptr) SKIP("This build has no quad_huffman.");
+  const codecs::CodecEntry& entry = codec_or_skip("quad_huffman");
   const int all = static_cast<int>(emulators.size());
-  backends::Settings settings = codecs::default_settings(*entry->codec);
+  backends::Settings settings = codecs::default_settings(*entry.codec);
   settings.set("symbol_cols", int64_t{8});
   settings.set("tile_cols", int64_t{256});
   settings.set("fallback", std::string("none"));
@@ -308,20 +307,19 @@ TEST_CASE("chains of quad_huffman are exact in the emulator", "[emulator]") {
            std::vector<std::vector<datasets::Shape>>{{{96, 512}, {64, 96}, {512, 64}, {16, 512}, {160, 16}, {37, 160}},
                                                      {{64, 512}},
                                                      {{128, 1536}, {512, 128}, {96, 512}}})
-        CHECK(run_chain(*entry, settings, shapes, emulators) == all);
+        CHECK(run_chain(entry, settings, shapes, emulators) == all);
     }
   settings.set("raw_bits", int64_t{2});
   settings.set("table_bits", int64_t{8});
   settings.set("cells", std::string("contiguous"));
-  CHECK(run_chain(*entry, settings, {{160, 4400}, {48, 160}}, emulators) == all);
+  CHECK(run_chain(entry, settings, {{160, 4400}, {48, 160}}, emulators) == all);
 }
 
 // Strips need several settings at once, which trying one setting after the other does not reach.
 TEST_CASE("strips and rotated symbols are exact in the emulator", "[emulator]") {
   Devices emulators = devices_or_skip(Place::emulator);
-  const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
-  if (entry == nullptr) SKIP("This build has no quad_huffman.");
-  backends::Settings settings = codecs::default_settings(*entry->codec);
+  const codecs::CodecEntry& entry = codec_or_skip("quad_huffman");
+  backends::Settings settings = codecs::default_settings(*entry.codec);
   settings.set("symbol_cols", int64_t{8});
   settings.set("layout", std::string("strips"));
   settings.set("fallback", std::string("none"));
@@ -337,7 +335,7 @@ TEST_CASE("strips and rotated symbols are exact in the emulator", "[emulator]") 
           settings.set("raw_bits", std::string_view(cells) == "folded" ? raw_bits + 2 : raw_bits);
           for (const datasets::Matrix& matrix :
                {tests::gaussian_matrix({67, 203}, 1), tests::gaussian_matrix({130, 1100}, 2)})
-            ran += run_all(*entry, matrix, settings, emulators);
+            ran += run_all(entry, matrix, settings, emulators);
         }
       }
   CHECK(ran > 0);

@@ -166,10 +166,9 @@ TEST_CASE("kernels give the results of the matrix that is in memory, not of one 
 }
 
 TEST_CASE("a kernel that remembers a matrix by its address is caught") {
-  const codecs::CodecEntry* raw = codecs::find_codec("raw_int8");
-  if (raw == nullptr) SKIP("this build has not the codec raw_int8");
+  const codecs::CodecEntry& raw = codec_or_skip("raw_int8");
   const std::vector<datasets::Matrix> matrices = two_matrices();
-  const std::vector<backends::CompressedMatrix> compressed = encoded(*raw, matrices);
+  const std::vector<backends::CompressedMatrix> compressed = encoded(raw, matrices);
   for (const backends::Kernel& kernel :
        {backends::Kernel{.op = Op::decode, .variant = "remembering", .bind = bind_remembering<Decode>},
         backends::Kernel{.op = Op::matvec, .variant = "remembering", .bind = bind_remembering<Multiply>}})

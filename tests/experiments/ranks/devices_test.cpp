@@ -98,7 +98,7 @@ experiments:
 }  // namespace
 
 TEST_CASE("what 1 to 4 devices share is exact, also where parts are unequal or empty, and says who took part",
-          "[processes]") {
+          "[alone]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
   Command command;
   // Parts of 32 and 42 or 43 rows, which begin at any byte; and fewer rows than devices.
@@ -143,7 +143,7 @@ experiments:
   CHECK(refused > 0);
 }
 
-TEST_CASE("devices share float products of any batch, and decoding steps", "[processes]") {
+TEST_CASE("devices share float products of any batch, and decoding steps", "[alone]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
   Command command;
   std::ofstream(command.folder / "floats.yaml") << R"(schema: 1
@@ -182,7 +182,7 @@ experiments:
   CHECK(ok["step2"] == (steps ? 1 : 0));
 }
 
-TEST_CASE("devices share float products and decoding steps in pairs of layers, by rows and by columns", "[processes]") {
+TEST_CASE("devices share float products and decoding steps in pairs of layers, by rows and by columns", "[alone]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
   const bool steps = ecmv::codecs::find_codec("raw_bf16") != nullptr;
   Command command;
@@ -258,7 +258,7 @@ experiments:
 }
 
 TEST_CASE("a device whose process dies ends the run on all, with a sentence, and keeps what is finished",
-          "[processes]") {
+          "[alone]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
   LongRun run;
   REQUIRE(run.cases() == 1);
@@ -274,7 +274,7 @@ TEST_CASE("a device whose process dies ends the run on all, with a sentence, and
   CHECK(run.cases() == 2);
 }
 
-TEST_CASE("a device whose process hangs ends the run on all, with a sentence", "[processes]") {
+TEST_CASE("a device whose process hangs ends the run on all, with a sentence", "[alone]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
   LongRun run;
   REQUIRE(run.others.size() == 2);
@@ -285,7 +285,7 @@ TEST_CASE("a device whose process hangs ends the run on all, with a sentence", "
   CHECK(no_json_line(run.command.folder / "r.jsonl") == "");
 }
 
-TEST_CASE("the other ranks end with the first one, whatever ends it", "[processes]") {
+TEST_CASE("the other ranks end with the first one, whatever ends it", "[alone]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
   LongRun run;
   REQUIRE(run.others.size() == 2);
@@ -298,7 +298,7 @@ TEST_CASE("the other ranks end with the first one, whatever ends it", "[processe
   CHECK(no_json_line(run.command.folder / "r.jsonl") == "");
 }
 
-TEST_CASE("processes that torchrun starts are the devices of a run", "[processes]") {
+TEST_CASE("processes that torchrun starts are the devices of a run", "[alone]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
   const std::string port = std::to_string(20000 + ::getpid() % 20000);
   Command first, second;
@@ -331,7 +331,7 @@ TEST_CASE("processes that torchrun starts are the devices of a run", "[processes
   CHECK_THAT(alone.err, ContainsSubstring("The variable RANK is not set"));
 }
 
-TEST_CASE("what does not fit the devices is said", "[processes]") {
+TEST_CASE("what does not fit the devices is said", "[alone]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
   Command command;
   CHECK(command(emulated({"--devices", "0"})) == 2);

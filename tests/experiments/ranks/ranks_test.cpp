@@ -54,7 +54,7 @@ struct Mpirun : Command {
 }  // namespace
 
 TEST_CASE("what 1, 2 and 4 ranks share is exact, with every codec and backend of the host, and says who took part",
-          "[processes]") {
+          "[alone]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
   Mpirun mpirun;
   // Rows that 4 ranks cannot share evenly, and fewer rows than ranks.
@@ -97,7 +97,7 @@ experiments:
   CHECK(ok["emulator2"] == ok["emulator4"]);
 }
 
-TEST_CASE("ranks share float products and decoding steps by rows and in pairs of layers", "[processes]") {
+TEST_CASE("ranks share float products and decoding steps by rows and in pairs of layers", "[alone]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
   if (lacks_baseline()) SKIP("this build lacks the codec");
   const bool steps = ecmv::codecs::find_codec("raw_bf16") != nullptr;
@@ -147,7 +147,7 @@ experiments:
 }
 
 TEST_CASE("a rank that dies ends the run on all ranks within 30 s, with a sentence, and keeps what is finished",
-          "[processes]") {
+          "[alone]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
   if (lacks_baseline()) SKIP("this build lacks the codec");
   Mpirun mpirun;
@@ -191,7 +191,7 @@ TEST_CASE("a rank that dies ends the run on all ranks within 30 s, with a senten
   CHECK(cases() == 3);
 }
 
-TEST_CASE("how many ranks there are is said where it does not fit", "[processes]") {
+TEST_CASE("how many ranks there are is said where it does not fit", "[alone]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
   if (lacks_baseline()) SKIP("this build lacks the codec");
   Mpirun mpirun;

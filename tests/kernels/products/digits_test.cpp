@@ -11,18 +11,17 @@ namespace {
 // less, so a token's digits lose next to nothing, and products are nearer to the exact ones. Without the lowest digit
 // they are off by 2^-17 of the sum of magnitudes.
 void digits_are_all_there(Devices devices) {
-  const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
-  if (entry == nullptr) SKIP("This build has no quad_huffman.");
-  backends::Settings settings = quads(*entry, "fragments", 8);
+  const codecs::CodecEntry& entry = codec_or_skip("quad_huffman");
+  backends::Settings settings = quads(entry, "fragments", 8);
   const Product product = multiply(gaussian_matrix({65, 700}, 4));
   constexpr int kTokens = 17;
   int ran = 0;
   for (const int raw_bits : {2, 4}) {
     settings.set("raw_bits", int64_t{raw_bits});
-    const backends::CompressedMatrix compressed = codecs::encode_matrix(*entry, product.matrix.view(), settings);
+    const backends::CompressedMatrix compressed = codecs::encode_matrix(entry, product.matrix.view(), settings);
     for (auto& device : devices) {
       const auto uploaded = device->upload(compressed);
-      for (const backends::Kernel& kernel : entry->kernels(device->info().backend))
+      for (const backends::Kernel& kernel : entry.kernels(device->info().backend))
         for (const backends::Policy& policy : kernel.policies) {
           if (policy.name != "digits24") continue;
           device->select();

@@ -82,19 +82,18 @@ TEST_CASE("the kernel that is taken unnamed is right for every number of tokens 
 TEST_CASE("the kernel that is taken unnamed is right for every number of tokens in the emulator", "[emulator]") {
   REQUIRE(setenv("ECMV_EMULATED_SHARED_KIB", "227", 1) == 0);
   const Devices emulated = devices_or_skip(Place::emulator);
-  const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
-  if (entry == nullptr) SKIP("This build has no quad_huffman.");
+  const codecs::CodecEntry& entry = codec_or_skip("quad_huffman");
   const auto run = [&](const datasets::Matrix& matrix, const backends::Settings& settings) {
     const Product product = multiply(matrix, kTokens);
-    return run_choices(*entry, *emulated.front(), codecs::encode_matrix(*entry, matrix.view(), settings), product,
+    return run_choices(entry, *emulated.front(), codecs::encode_matrix(entry, matrix.view(), settings), product,
                        Activations::bf16);
   };
   std::vector<std::string> expected(8, "matmul fragments groups32");
   expected.resize(16, "matmul fragments warpgroup32");
   expected.resize(64, "matmul fragments warpgroup24");
   expected.resize(kTokens, "matmul slabs tokens128");
-  CHECK(run(bf16_matrix({17, 300}), float_eights(*entry, "fragments")) == expected);
-  CHECK(run(gaussian_matrix({17, 300}, 4), quads(*entry, "fragments", 8)) ==
+  CHECK(run(bf16_matrix({17, 300}), float_eights(entry, "fragments")) == expected);
+  CHECK(run(gaussian_matrix({17, 300}, 4), quads(entry, "fragments", 8)) ==
         std::vector<std::string>(kTokens, "matmul fragments digits24"));
 }
 

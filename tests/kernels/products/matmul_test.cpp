@@ -1,6 +1,7 @@
 // Every float product: fused matmul kernels of every codec, and unfused ones over every element type, on batches of 1
 // to 64 tokens. They are held to the bound of float32 sums, or of matrix units, around sums in double precision
 // (backends/exact_product.h).
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -107,23 +108,22 @@ const backends::Kernel kCopy = {.op = backends::Op::decode, .variant = "copy", .
 
 // Tiles whose width is not a power of two, with a narrower last one.
 void run_odd_tiles(Devices devices) {
-  const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
-  if (entry == nullptr) SKIP("This build has no quad_huffman.");
+  const codecs::CodecEntry& entry = codec_or_skip("quad_huffman");
   const int batches[] = {1, 17};
   int ran = 0;
   for (const char* layout : {"rows", "fragments"}) {
     for (const int symbol_cols : {4, 8}) {
-      backends::Settings integers = quads(*entry, layout, symbol_cols);
+      backends::Settings integers = quads(entry, layout, symbol_cols);
       integers.set("tile_cols", int64_t{symbol_cols == 4 ? 384 : 768});
-      ran += run_all(*entry, gaussian_matrix({65, 1900}, 4), integers, batches, devices);
+      ran += run_all(entry, gaussian_matrix({65, 1900}, 4), integers, batches, devices);
     }
-    backends::Settings floats = codecs::default_settings(*entry->codec);
+    backends::Settings floats = codecs::default_settings(*entry.codec);
     floats.set("layout", std::string(layout));
     floats.set("tile_cols", int64_t{384});
-    backends::Settings eights = float_eights(*entry, layout);
+    backends::Settings eights = float_eights(entry, layout);
     eights.set("tile_cols", int64_t{768});
     for (const datasets::Matrix& matrix : {bf16_matrix({65, 1900}), f8_matrix({40, 1900})})
-      ran += run_all(*entry, matrix, floats, batches, devices) + run_all(*entry, matrix, eights, batches, devices);
+      ran += run_all(entry, matrix, floats, batches, devices) + run_all(entry, matrix, eights, batches, devices);
   }
   CHECK(ran > 0);
 }
@@ -139,16 +139,15 @@ TEST_CASE("matmul kernels keep the bound with tiles of any number of segments, i
 TEST_CASE("products of slabs keep the bound in the emulator, for any number of tokens", "[emulator]") {
   REQUIRE(setenv("ECMV_EMULATED_SHARED_KIB", "227", 1) == 0);
   Devices emulated = devices_or_skip(Place::emulator);
-  const codecs::CodecEntry* entry = codecs::find_codec("quad_huffman");
-  if (entry == nullptr) SKIP("This build has no quad_huffman.");
+  const codecs::CodecEntry& entry = codec_or_skip("quad_huffman");
   REQUIRE(emulated.front()->info().shared_bytes == int64_t{227} << 10);
-  backends::Settings settings = float_eights(*entry, "fragments");
+  backends::Settings settings = float_eights(entry, "fragments");
   settings.set("tile_cols", int64_t{256});
   for (const datasets::Matrix& matrix : {bf16_matrix({150, 2500}), bf16_matrix({17, 500}), bf16_matrix({40, 1900})}) {
-    const backends::CompressedMatrix compressed = codecs::encode_matrix(*entry, matrix.view(), settings);
+    const backends::CompressedMatrix compressed = codecs::encode_matrix(entry, matrix.view(), settings);
     const Product product = multiply(matrix, 150);
     int ran = 0;
-    for (const backends::Kernel& kernel : entry->kernels("emulator"))
+    for (const backends::Kernel& kernel : entry.kernels("emulator"))
       if (kernel.variant == "slabs")
         for (const int batch : {1, 66, 128, 150}) {
           INFO(describe(matrix) << ", batch " << batch);
@@ -159,34 +158,50 @@ TEST_CASE("products of slabs keep the bound in the emulator, for any number of t
   }
 }
 
+// `elements` of bf16, times 2^exponents.
+void raise(datasets::Matrix& matrix, int exponents) {
+  for (size_t at = 0; at < matrix.elements.size(); at += sizeof(uint16_t)) {
+    uint16_t element;
+    std::memcpy(&element, matrix.elements.data() + at, sizeof element);
+    if ((element & 0x7F80) != 0) element = static_cast<uint16_t>(element + (exponents << 7));
+    std::memcpy(matrix.elements.data() + at, &element, sizeof element);
+  }
+  matrix.content_hash = datasets::content_hash(matrix.view());
+}
+
 // Rests of blocks, groups of columns and tiles, tiles that a block takes one after the other, and more records than two
-// chunks of them, some of which are multiplied between the steps.
+// chunks of them, some of which are multiplied between the steps. Lowest exponents are not multiples of 16.
 TEST_CASE("products of a pipeline keep the bound in the emulator, for any number of tokens and records", "[emulator]") {
   REQUIRE(setenv("ECMV_EMULATED_SHARED_KIB", "227", 1) == 0);
   Devices emulated = devices_or_skip(Place::emulator);
-  const codecs::CodecEntry* entry = codecs::find_codec("packed_exponents");
-  if (entry == nullptr) SKIP("This build has no packed_exponents.");
+  const codecs::CodecEntry& entry = codec_or_skip("packed_exponents");
+  int exponents = 0;
   for (const datasets::Shape shape :
        {datasets::Shape{199, 1096}, datasets::Shape{15, 320}, datasets::Shape{1100, 72}, datasets::Shape{120, 520}}) {
     for (const size_t every : {size_t{1} << 20, size_t{61}}) {
       datasets::Matrix matrix = bf16_matrix(shape);
+      raise(matrix, exponents++ * 5);
       for (size_t i = 0; 2 * i < matrix.elements.size(); i += every) {
-        const uint16_t large = static_cast<uint16_t>(0x4A80 + i % 300);  // 2^22 or so
-        std::memcpy(matrix.elements.data() + 2 * i, &large, sizeof large);
+        // 2^22 or so, 2^-116 or so, and a subnormal number
+        const uint16_t outside = static_cast<uint16_t>(i % 3 == 0   ? 0x4A80 + i % 300
+                                                       : i % 3 == 1 ? 0x0580 + i % 300
+                                                                    : 9);
+        std::memcpy(matrix.elements.data() + 2 * i, &outside, sizeof outside);
       }
       const backends::CompressedMatrix compressed =
-          codecs::encode_matrix(*entry, matrix.view(), codecs::default_settings(*entry->codec));
+          codecs::encode_matrix(entry, matrix.view(), codecs::default_settings(*entry.codec));
       const Product product = multiply(matrix, 270);
       int ran = 0;
-      for (const backends::Kernel& kernel : entry->kernels("emulator"))
+      for (const backends::Kernel& kernel : entry.kernels("emulator"))
         if (kernel.variant == "pipeline")
-          for (const backends::Policy& policy : kernel.policies)
-            for (const int batch : {1, 66, policy.name == "tokens256" ? 270 : 150}) {
-              INFO(describe(matrix) << ", " << policy.name << ", batch " << batch);
-              ran += product_is_right(*emulated.front(), kernel, policy, *emulated.front()->upload(compressed), product,
-                                      batch);
-            }
-      CHECK(ran == 9);
+          for (const backends::Policy& policy : kernel.policies) {
+            // Each policy has each number of tokens with two matrices or three.
+            const int batch = std::array{1, 66, policy.name == "tokens256" ? 270 : 150}[(exponents + ran) % 3];
+            INFO(describe(matrix) << ", " << policy.name << ", batch " << batch);
+            ran += product_is_right(*emulated.front(), kernel, policy, *emulated.front()->upload(compressed), product,
+                                    batch);
+          }
+      CHECK(ran == 3);
     }
   }
 }
@@ -199,11 +214,11 @@ TEST_CASE("every matmul kernel keeps the bound at every width from 1 to 70, wher
   run_every_width(each_codec(), devices(Place::cpu, 1));
 }
 
-TEST_CASE("every matmul kernel keeps the bound with every setting and three threads") {
+TEST_CASE("every matmul kernel keeps the bound with every setting and three threads", "[alone]") {
   run_every_setting(each_codec(), devices(Place::cpu, 3));
 }
 
-TEST_CASE("matmul kernels keep the bound over several blocks of rows") {
+TEST_CASE("matmul kernels keep the bound over several blocks of rows", "[alone]") {
   const codecs::CodecEntry& entry = each_codec();
   Devices all = devices(Place::cpu, 3);
   if (!has_matmul(entry, all)) return;
@@ -226,7 +241,7 @@ int run_many_tokens(const codecs::CodecEntry& entry, Devices devices) {
   return ran;
 }
 
-TEST_CASE("matmul kernels keep the bound with more tokens than they multiply at a time") {
+TEST_CASE("matmul kernels keep the bound with more tokens than they multiply at a time", "[alone]") {
   const codecs::CodecEntry& entry = each_codec();
   Devices all = devices(Place::cpu, 3);
   if (has_matmul(entry, all)) CHECK(run_many_tokens(entry, std::move(all)) > 0);
@@ -392,22 +407,20 @@ void lose_all_products(Devices devices) {
 
 // Full, partial and single vectors of tokens; rows and columns around the sizes that are multiplied at once.
 TEST_CASE("products in panels keep the bound for every number of tokens and at every edge") {
-  const codecs::CodecEntry* entry = codecs::find_codec("raw_bf16");
-  if (entry == nullptr) SKIP("this build has not the codec raw_bf16");
+  const codecs::CodecEntry& entry = codec_or_skip("raw_bf16");
   std::vector<int> all;
   for (int batch = 1; batch <= backends::kMaxBatch; ++batch) all.push_back(batch);
   const int few[] = {7, 16};
   Devices places = devices(Place::cpu, 2);
-  run_all(*entry, weights(datasets::ElementType::bf16, {9, 37}), {}, all, places);
+  run_all(entry, weights(datasets::ElementType::bf16, {9, 37}), {}, all, places);
   for (const datasets::Shape shape :
        {datasets::Shape{31, 255}, {32, 256}, {33, 257}, {65, 511}, {8, 512}, {7, 513}, {1, 1025}})
-    run_all(*entry, weights(datasets::ElementType::bf16, shape), {}, few, places);
+    run_all(entry, weights(datasets::ElementType::bf16, shape), {}, few, places);
 }
 
 // Every second weight and token is below the normal numbers, which some instructions take as zero.
 TEST_CASE("products keep the bound where factors are subnormal") {
-  const codecs::CodecEntry* entry = codecs::find_codec("raw_bf16");
-  if (entry == nullptr) SKIP("this build has not the codec raw_bf16");
+  const codecs::CodecEntry& entry = codec_or_skip("raw_bf16");
   Product product;
   product.matrix = make_typed_matrix("subnormal", datasets::ElementType::bf16, {33, 130}, [](int64_t i) -> uint64_t {
     return static_cast<uint64_t>(i % 2 == 0 ? 0x3F80 + i % 64 : 1 + i % 0x7F);
@@ -418,10 +431,10 @@ TEST_CASE("products keep the bound where factors are subnormal") {
   product.f32.tokens = product.bf16.tokens;
   for (TokenProducts* of : {&product.f32, &product.bf16})
     of->exact = backends::exact_product(product.matrix.view(), of->tokens, backends::kMaxBatch);
-  const backends::CompressedMatrix compressed = codecs::encode_matrix(*entry, product.matrix.view(), {});
+  const backends::CompressedMatrix compressed = codecs::encode_matrix(entry, product.matrix.view(), {});
   for (auto& device : devices(Place::cpu, 1)) {
     const auto uploaded = device->upload(compressed);
-    for (const backends::Kernel& kernel : entry->kernels(device->info().backend))
+    for (const backends::Kernel& kernel : entry.kernels(device->info().backend))
       for (const backends::Policy& policy : kernel.policies) {
         if (kernel.op != backends::Op::matmul) continue;
         INFO(kernel.variant << "/" << policy.name << " on " << device->info().simd_target);
@@ -431,7 +444,7 @@ TEST_CASE("products keep the bound where factors are subnormal") {
 }
 
 TEST_CASE("products with tokens of bf16 keep the bound where sums lose the most, on CPUs") {
-  if (codecs::find_codec("raw_bf16") == nullptr) SKIP("this build has not the codec raw_bf16");
+  codec_or_skip("raw_bf16");
   lose_all_products(devices(Place::cpu, 1));
 }
 TEST_CASE("products with tokens of bf16 keep the bound where sums lose the most, in the emulator", "[emulator]") {
