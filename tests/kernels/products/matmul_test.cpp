@@ -177,7 +177,7 @@ TEST_CASE("products of a pipeline keep the bound in the emulator, for any number
   const codecs::CodecEntry& entry = codec_or_skip("packed_exponents");
   int exponents = 0;
   for (const datasets::Shape shape :
-       {datasets::Shape{199, 1096}, datasets::Shape{15, 320}, datasets::Shape{1100, 72}, datasets::Shape{120, 520}}) {
+       {datasets::Shape{199, 1096}, datasets::Shape{15, 320}, datasets::Shape{60, 2056}, datasets::Shape{1100, 72}}) {
     for (const size_t every : {size_t{1} << 20, size_t{61}}) {
       datasets::Matrix matrix = bf16_matrix(shape);
       raise(matrix, exponents++ * 5);
@@ -196,7 +196,8 @@ TEST_CASE("products of a pipeline keep the bound in the emulator, for any number
         if (kernel.variant == "pipeline")
           for (const backends::Policy& policy : kernel.policies) {
             // Each policy has each number of tokens with two matrices or three.
-            const int batch = std::array{1, 66, policy.name == "tokens256" ? 270 : 150}[(exponents + ran) % 3];
+            const int most = policy.name == "tokens256" && shape.cols < 2056 ? 270 : 150,
+                      batch = std::array{1, 66, most}[(exponents + ran) % 3];
             INFO(describe(matrix) << ", " << policy.name << ", batch " << batch);
             ran += product_is_right(*emulated.front(), kernel, policy, *emulated.front()->upload(compressed), product,
                                     batch);
