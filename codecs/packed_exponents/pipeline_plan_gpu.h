@@ -11,7 +11,6 @@ struct SizedPipeline {
   PipelinePlan plan;
   int64_t blocks = 0, bytes = 0;  // bytes of shared memory; 0 where nothing fits
   double clocks = 0;              // reckoned
-  int64_t arrived_bytes = 0;      // of zeroed memory
   int64_t sums_bytes = 0;         // of scratch, before the columns of tokens
 };
 
@@ -45,16 +44,15 @@ struct PipelineStages {
 // besides its steps; of the launch that adds shares, and the bytes of sums a clock that it adds. In 28
 // comparisons of these products the chosen plan was at most 6 % slower than the best one, and 1 % on average.
 inline constexpr double kMemoryBytes = 1850, kCacheBytes = 30, kLeastStep = 740, kOwnTime = 4500, kLaunch = 4500,
-                        kAddedBytes = 2200, kArrival = 1400;
+                        kAddedBytes = 2200;
 // Chunks of records that a block gathers from the tokens as they are; more pay for a launch that transposes tokens.
 inline constexpr int64_t kMostGathered = 1;
 inline SizedPipeline plan_pipeline(int token_tiles, int batch, datasets::Shape shape, int64_t records,
                                    const backends::DeviceInfo& device) {
   const auto number = [](int64_t value) { return static_cast<double>(value); };
   const auto quotient_up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  const int64_t token_blocks = quotient_up(batch, 8 * token_tiles),
-                block_tokens = quotient_up(quotient_up(batch, token_blocks), 8) * 8,
-                groups = quotient_up(shape.cols, kGroupColumns), units = device.compute_units;
+  const int64_t token_blocks = quotient_up(batch, 8 * token_tiles), groups = quotient_up(shape.cols, kGroupColumns),
+                units = device.compute_units;
   SizedPipeline best;
   const auto consider = [&](int warpgroups, int64_t shares) {
     const PipelineStages stages(warpgroups, token_tiles, device.shared_bytes - gpu::kBlockAlignment);
@@ -68,13 +66,9 @@ inline SizedPipeline plan_pipeline(int token_tiles, int batch, datasets::Shape s
                      std::max({number(stages.field_bytes * busy) / number(std::min(token_blocks, busy)) / kMemoryBytes,
                                number(stages.field_bytes + 2 * stages.token_bytes) / kCacheBytes,
                                kLeastStep * warpgroups, number(32 * warpgroups * token_tiles)}),
-                 launch = kLaunch + number(shares * shape.rows * batch * 8) / kAddedBytes,
-                 last = kArrival + number(shares * rows * block_tokens * 4) / kCacheBytes,
                  clocks = number(rounds) * (number(share_groups) * step + kOwnTime) +
-                          (shares > 1 ? std::min(launch, last) : 0);
+                          (shares > 1 ? kLaunch + number(shares * shape.rows * batch * 8) / kAddedBytes : 0);
     if (best.bytes != 0 && clocks >= best.clocks) return;
-    const bool adds_last = shares > 1 && last < launch;
-    const bool transposes = kMostGathered < rounds * quotient_up(tile_records, RecordChunk::kRecords);
     const int token_places = static_cast<int>(stages.fields * stages.field_bytes),
               record_places = token_places + static_cast<int>(stages.tokens * stages.token_bytes);
     best = {{.warpgroups = warpgroups,
@@ -82,24 +76,19 @@ inline SizedPipeline plan_pipeline(int token_tiles, int batch, datasets::Shape s
              .share_groups = static_cast<int>(share_groups),
              .groups = static_cast<int>(groups),
              .token_blocks = static_cast<int>(token_blocks),
-             .block_tokens = static_cast<int>(block_tokens),
              .field_stages = static_cast<int>(stages.fields),
              .token_stages = static_cast<int>(stages.tokens),
              .token_places = token_places,
              .record_places = record_places,
              .gates = record_places + RecordChunk::bytes(token_tiles),
              .tiles = static_cast<int>(tiles),
-             .adds_last = adds_last,
-             .transposes = transposes},
+             .transposes = rounds * quotient_up(tile_records, RecordChunk::kRecords) > kMostGathered},
             busy,
             stages.bytes(stages.fields, stages.tokens) + gpu::kBlockAlignment,
             clocks,
-            adds_last ? tiles / shares * (rows / kBlockRows) * int64_t{sizeof(uint32_t)} : 0,
-            shares == 1 ? 0
-            : adds_last ? tiles * rows * (8 * token_tiles) * int64_t{sizeof(float)}
-                        : quotient_up(shares * batch * shape.rows * 4, 16) * 16};
+            shares > 1 ? quotient_up(shares * batch * shape.rows * 4, 16) * 16 : 0};
   };
-  for (int warpgroups = 1; warpgroups <= most_warpgroups(token_tiles); ++warpgroups)
+  for (int warpgroups = 1; warpgroups <= kMostWarpgroups; ++warpgroups)
     for (int64_t shares = 1; shares <= std::min<int64_t>(16, groups); ++shares) consider(warpgroups, shares);
   return best;
 }

@@ -13,27 +13,20 @@ using LaneGroup = gpu::Lanes<gpu::kTokenLanes>;
 inline constexpr int kBlockFieldBytes = static_cast<int>(kRowsPerBlock * kGroupBytes),
                      kBoxRows = kBlockFieldBytes / gpu::kBlockTokenBytes, kWarpgroupRows = gpu::kWarpgroup * kBlockRows;
 
-// The most warpgroups that multiply so many tokens, eight a tile. Beside them are two lane groups that copy and two
-// that look records up.
-ECMV_GPU_BOTH constexpr int most_warpgroups(int token_tiles) { return token_tiles <= 16 ? 3 : 2; }
+// The most warpgroups that multiply. Beside them are two lane groups that copy and two that look records up.
+inline constexpr int kMostWarpgroups = 2;
 ECMV_GPU_BOTH constexpr int pipeline_threads(int warpgroups) {
   return (warpgroups + 1) * gpu::kWarpgroup * gpu::kTokenLanes;
 }
-// A lane's registers where a block has the most warpgroups. With 128 and 256 tokens a launch gives 128 and 168 to all;
-// then copiers keep 56, and those that multiply get what is left. A block has no more than it began with, and waits for
-// ever if it asks for more.
-inline constexpr int kCopierRegisters = 56;
-ECMV_GPU_BOTH constexpr int multiplier_registers(int token_tiles) { return token_tiles <= 16 ? 152 : 224; }
 
 struct PipelinePlan {
   int warpgroups;                          // that multiply
   int shares, share_groups;                // of the columns, in groups of 128
   int groups;                              // of all columns
-  int token_blocks, block_tokens;          // equal blocks of tokens, a multiple of eight
+  int token_blocks;                        // of as many tokens as the kernel multiplies at a time
   int field_stages, token_stages;          // steps that are under way
   int token_places, record_places, gates;  // in shared memory, from the first place for a block on
   int tiles;
-  bool adds_last;   // who comes last adds shares (last_share_gpu.h), no launch
   bool transposes;  // records find their columns of tokens in a copy (transpose_gpu.h)
 };
 
@@ -135,9 +128,9 @@ ECMV_GPU_DEVICE void produce_fields(const FieldsOnGpu& matrix, const FieldMaps& 
   }
 }
 
-// The lane that copies tokens, those of a block and 64 columns at a time. Boxes have no row without a token, but for
-// the last few: rows outside the matrix take longer than others.
-ECMV_GPU_DEVICE void produce_tokens(const gpu::TensorMap& x, const PipelinePlan& plan, const Stages& tokens) {
+// The lane that copies tokens, `block_tokens` of them and 64 columns at a time.
+ECMV_GPU_DEVICE void produce_tokens(const gpu::TensorMap& x, int block_tokens, const PipelinePlan& plan,
+                                    const Stages& tokens) {
   Stages::Turn turn;
   for (int number = first_tile(); number < plan.tiles; number += next_tile()) {
     const PipelineTile tile(plan, number);
@@ -146,8 +139,8 @@ ECMV_GPU_DEVICE void produce_tokens(const gpu::TensorMap& x, const PipelinePlan&
     for (int i = 0; i < 2 * tile.groups; ++i, col += gpu::kBlockCols) {
       const gpu::Arrival full = tokens.full(turn);
       tokens.wait_free(turn);
-      full.expect(plan.block_tokens * gpu::kBlockTokenBytes);
-      gpu::copy_box(full, tokens.place(turn), x, tile.token_block * plan.block_tokens, col);
+      full.expect(tokens.bytes);
+      gpu::copy_box(full, tokens.place(turn), x, tile.token_block * block_tokens, col);
       turn.next(tokens.count);
     }
   }
