@@ -5,6 +5,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <span>
 #include <stdexcept>
@@ -41,9 +42,10 @@ inline std::span<const codecs::CodecEntry> tested_codecs() {
 // The codec under test with this id. Ends the test as skipped where there is none, so that claims about one codec are
 // not repeated for each of the others.
 inline const codecs::CodecEntry& codec_or_skip(std::string_view id) {
-  for (const codecs::CodecEntry& entry : tested_codecs())
-    if (entry.id == id) return entry;
-  SKIP(std::string(id) + " is not among the codecs under test.");
+  const auto tested = tested_codecs();
+  const auto found = std::ranges::find(tested, id, &codecs::CodecEntry::id);
+  if (found == tested.end()) SKIP(std::string(id) + " is not among the codecs under test.");
+  return *found;
 }
 
 }  // namespace ecmv::tests
