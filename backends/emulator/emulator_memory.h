@@ -52,6 +52,5 @@ T atomic_add(CheckedPointer<T> pointer, T value) {
   *pointer = old + value;
   return old;
 }
-inline void fence_device() {}
 
 }  // namespace ecmv::backends::emulator

@@ -122,8 +122,6 @@ ECMV_GPU_DEVICE T load_shared_by_many(const T* pointer) {
 ECMV_GPU_DEVICE int32_t atomic_add(int32_t* pointer, int32_t value) { return atomicAdd(pointer, value); }
 ECMV_GPU_DEVICE uint32_t atomic_add(uint32_t* pointer, uint32_t value) { return atomicAdd(pointer, value); }
 ECMV_GPU_DEVICE float atomic_add(float* pointer, float value) { return atomicAdd(pointer, value); }
-// What this lane stored before is seen by whoever sees what it stores after, and what it loads after was loaded after.
-ECMV_GPU_DEVICE void fence_device() { __threadfence(); }
 
 }  // namespace ecmv::backends::ECMV_GPU_NAMESPACE
 

@@ -2,13 +2,13 @@
 // (backends/gpu/tensor_copy.h) some steps ahead, and warpgroups, 64 rows each, make elements of fields in registers and
 // multiply them with the tokens in shared memory. A step has 128 columns. No lane that multiplies copies anything.
 //
-// A block takes tiles or parts of them one after the other (PipelineTile), and the next one's steps are asked for while
-// the sums of the one before are stored.
+// A tile is a block's rows and a share of the columns. A block takes one tile after the other, and the next tile's
+// steps are asked for while the sums of the one before are stored.
 #pragma once
 
 #include <algorithm>
 
-#include "codecs/packed_exponents/last_share_gpu.h"
+#include "backends/gpu/products/token_shares.h"
 #include "codecs/packed_exponents/pipeline_plan_gpu.h"
 #include "codecs/packed_exponents/transpose_gpu.h"
 
@@ -53,19 +53,19 @@ struct DealtFields {
   }
 };
 
-// Stores a lane group's sums of 16 rows from `first_row` on, of `rows` in all, and of `tokens` from `first_token` on.
+// Stores a lane group's sums of 16 rows from `first_row` on, of `rows` in all, and of tokens from `first_token` on.
 template <int kTokenTiles>
-ECMV_GPU_DEVICE void store_sums(const gpu::Bf16Tokens& all, int first_token, int tokens, int64_t first_row,
-                                int64_t rows, const float (&sums)[kTokenTiles][4]) {
+ECMV_GPU_DEVICE void store_sums(const gpu::Bf16Tokens& all, int share, int first_token, int64_t first_row, int64_t rows,
+                                const float (&sums)[kTokenTiles][4]) {
   const int64_t row = first_row + 2 * (LaneGroup::lane() / 4);
-  const int left = all.batch - first_token, count = tokens < left ? tokens : left;
   const auto each_token = [&](auto store_two) {
     ECMV_GPU_UNROLL
     for (int j = 0; j < kTokenTiles; ++j) {
       ECMV_GPU_UNROLL
       for (int i = 0; i < 2; ++i) {
-        const int token = 8 * j + 2 * (LaneGroup::lane() % 4) + i;
-        if (token < count) store_two(int64_t{first_token + token} * all.rows + row, sums[j][i], sums[j][2 + i]);
+        const int token = first_token + 8 * j + 2 * (LaneGroup::lane() % 4) + i;
+        if (token < all.batch)
+          store_two((int64_t{share} * all.batch + token) * all.rows + row, sums[j][i], sums[j][2 + i]);
       }
     }
   };
@@ -83,16 +83,15 @@ ECMV_GPU_DEVICE void store_sums(const gpu::Bf16Tokens& all, int first_token, int
 
 // A lane group that multiplies, number `own` of the block.
 template <int kTokenTiles>
-ECMV_GPU_DEVICE void consume(const FieldsOnGpu& matrix, const RaisedElements& elements, const PipelinePlan& plan,
-                             const Stages& fields, const Stages& tokens, RecordChunk chunk, const gpu::Bf16Tokens& all,
-                             const LastShare& last_share, int own) {
+ECMV_GPU_DEVICE void consume(const FieldsOnGpu& matrix, const PipelinePlan& plan, const Stages& fields,
+                             const Stages& tokens, RecordChunk chunk, const gpu::Bf16Tokens& all, int own) {
+  const ExponentElements elements(matrix);
   const DealtFields whole;
-  const int consumers = plan.warpgroups * gpu::kWarpgroup;
   constexpr int kChunksKnown = 2;  // the step of a tile
   Stages::Turn field_turn, token_turn;
   gpu::wait_for_previous();
-  PipelineTile tile;
-  for (int part = 0; tile.find(plan, part); ++part) {
+  for (int number = first_tile(); number < plan.tiles; number += next_tile()) {
+    const PipelineTile tile(plan, number);
     const int64_t block = tile.first_block + own;
     const int64_t last_block = (matrix.rows - 1) / kBlockRows;
     const int last_row =
@@ -103,7 +102,7 @@ ECMV_GPU_DEVICE void consume(const FieldsOnGpu& matrix, const RaisedElements& el
                    end_of_records = record_bound(matrix, tile.first_block + plan.warpgroups * gpu::kWarpgroup);
     int chunks = 0, distance = 0, next_chunk = kChunksKnown;
     const auto count_chunks = [&] {
-      chunks = RecordChunk::count(static_cast<uint32_t>(end_of_records - first_record), tile.share, tile.shares);
+      chunks = RecordChunk::count(static_cast<uint32_t>(end_of_records - first_record), tile.share, plan.shares);
       distance = tile.groups / (chunks + 1) + 1;
       next_chunk = kChunksKnown + distance;
     };
@@ -130,7 +129,8 @@ ECMV_GPU_DEVICE void consume(const FieldsOnGpu& matrix, const RaisedElements& el
       Stages::Turn first_half = token_turn;
       ECMV_GPU_UNROLL
       for (int strip = 0; strip < 4; ++strip) {
-        const gpu::uint4 upper = elements.chunk(lines[0], strip), lower = elements.chunk(lines[1], strip);
+        gpu::uint4 upper, lower;
+        elements.chunks(lines[0], lines[1], strip, upper, lower);
         if (strip % 2 == 0) tokens.wait_full(token_turn);
         const gpu::SharedBlocks blocks(tokens.place(token_turn));
         if (strip >= 2) gpu::wait_for_products<1>();
@@ -153,20 +153,19 @@ ECMV_GPU_DEVICE void consume(const FieldsOnGpu& matrix, const RaisedElements& el
     }
     if (tile.groups < kChunksKnown) count_chunks();
     for (; chunks > 0; --chunks) chunk.multiply(own, sums);
-    ECMV_GPU_UNROLL
-    for (float(&of_tokens)[4] : sums) {
-      ECMV_GPU_UNROLL
-      for (float& sum : of_tokens) sum *= elements.restore;
-    }
-    if (tile.shares > 1 && !last_share.add(tile.share, tile.shares, tile.divided * consumers + own, sums)) continue;
-    store_sums(all, tile.token_block * plan.block_tokens, plan.block_tokens, block * kBlockRows, matrix.rows, sums);
+    store_sums(all, tile.share, tile.token_block * 8 * kTokenTiles, block * kBlockRows, matrix.rows, sums);
   }
 }
 
+// A lane's registers with 256 tokens: 168 of three warpgroups at the launch become 224 where they multiply, and 56
+// elsewhere. A block has no more than it began with, and waits for ever if it asks for more.
+inline constexpr int kMultiplierRegisters = 224, kCopierRegisters = 56;
 template <int kTokenTiles>
-ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(most_warpgroups(kTokenTiles)), 1) void multiply_pipelined(
-    FieldsOnGpu matrix, RaisedElements elements, ECMV_GPU_GRID_CONSTANT const FieldMaps maps,
-    ECMV_GPU_GRID_CONSTANT const gpu::TensorMap x, PipelinePlan plan, gpu::Bf16Tokens tokens, LastShare last_share) {
+ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups),
+                                1) void multiply_pipelined(FieldsOnGpu matrix,
+                                                           ECMV_GPU_GRID_CONSTANT const FieldMaps maps,
+                                                           ECMV_GPU_GRID_CONSTANT const gpu::TensorMap x,
+                                                           PipelinePlan plan, gpu::Bf16Tokens tokens) {
   constexpr int kTokenBytes = 8 * kTokenTiles * gpu::kBlockTokenBytes;
   const gpu::Pointer<std::byte> first = gpu::first_block(gpu::shared_memory()), gates = first + plan.gates;
   const int consumers = plan.warpgroups * gpu::kWarpgroup, group = LaneGroup::uniform(LaneGroup::group());
@@ -179,24 +178,23 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(most_warpgroups(kTokenTiles)), 
     token_stages.init(static_cast<uint32_t>(consumers));
     chunk.init(static_cast<uint32_t>(consumers));
   }
-  if (LaneGroup::lane() == 0 && group == consumers + 1) gpu::prefetch_map(x);
   gpu::let_next_begin();
   gpu::sync_block();
   if (group >= consumers) {
-    if constexpr (kTokenTiles > 8) gpu::change_registers<kCopierRegisters, false>();
+    if constexpr (kTokenTiles > 16) gpu::change_registers<kCopierRegisters, false>();
     if (group >= consumers + 2) {
-      gather_records<kTokenTiles>(matrix, elements, plan, chunk, tokens, group - consumers - 2);
+      gather_records<kTokenTiles>(matrix, plan, chunk, tokens, group - consumers - 2);
     } else if (LaneGroup::lane() == 0) {
       if (group == consumers) {
         produce_fields(matrix, maps, plan, fields);  // fields do not depend on the launch before
       } else {
         gpu::wait_for_previous();
-        produce_tokens(x, plan, token_stages);
+        produce_tokens(x, 8 * kTokenTiles, plan, token_stages);
       }
     }
   } else {
-    if constexpr (kTokenTiles > 8) gpu::change_registers<multiplier_registers(kTokenTiles), true>();
-    consume<kTokenTiles>(matrix, elements, plan, fields, token_stages, chunk, tokens, last_share, group);
+    if constexpr (kTokenTiles > 16) gpu::change_registers<kMultiplierRegisters, true>();
+    consume<kTokenTiles>(matrix, plan, fields, token_stages, chunk, tokens, group);
   }
 }
 
@@ -208,40 +206,38 @@ struct PipelinePolicy : backends::Policy {
 
 struct PipelinedProduct {
   FieldsOnGpu matrix;
-  RaisedElements elements;
   const std::byte* fields;
   int64_t field_bytes;
-  uint32_t* arrived;
   SizedPipeline sized;
-  int batch, token_tiles;
+  int batch, token_tiles, compute_units;
   bool early;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
     const PipelinePlan& plan = sized.plan;
     gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, batch);
-    tokens.in_fours = gpu::stores_in_fours(args, 0, false);
-    const LastShare last_share{arrived, reinterpret_cast<gpu::uint4*>(args.scratch), sized.divided_places};
+    if (plan.shares > 1) tokens.store_shares(args.scratch);
+    tokens.in_fours = gpu::stores_in_fours(args, 0, plan.shares > 1);
     const auto start = [&](auto tiles) {
       constexpr int kTiles = decltype(tiles)::value;
       if (kTiles != token_tiles) return;
       if (plan.transposes) {
-        std::byte* const columns = args.scratch + sized.scratch_bytes(kTiles);
-        enqueue_transposed_tokens(stream, tokens, plan.token_blocks.number(), plan.block_tokens, 8 * kTiles,
-                                  matrix.cols, columns, early);
+        std::byte* const columns = args.scratch + sized.sums_bytes;
+        enqueue_transposed_tokens(stream, tokens, plan.token_blocks, 8 * kTiles, matrix.cols, columns, early);
         tokens.blocks = columns;
       }
       const gpu::TensorMap x = gpu::tensor_map(
-          {reinterpret_cast<const std::byte*>(args.x_bf16), batch, matrix.cols, 2 * args.x_stride, plan.block_tokens});
+          {reinterpret_cast<const std::byte*>(args.x_bf16), batch, matrix.cols, 2 * args.x_stride, 8 * kTiles});
       gpu::launch(multiply_pipelined<kTiles>,
                   {.grid = sized.blocks,
                    .block = pipeline_threads(plan.warpgroups),
                    .shared_bytes = sized.bytes,
                    .early = early},
-                  stream, matrix, elements, maps_of(plan), x, plan, tokens, last_share);
+                  stream, matrix, maps_of(plan), x, plan, tokens);
     };
     start(std::integral_constant<int, 8>());
     start(std::integral_constant<int, 16>());
     start(std::integral_constant<int, 32>());
+    gpu::enqueue_add_shares(stream, args, 0, batch, plan.shares, compute_units, early);
   }
 
  private:

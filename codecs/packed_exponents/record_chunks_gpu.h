@@ -2,7 +2,6 @@
 #pragma once
 
 #include "codecs/packed_exponents/pipeline_stages_gpu.h"
-#include "codecs/packed_exponents/raised_elements_gpu.h"
 
 namespace ecmv::codecs::packed_exponents::ECMV_GPU_NAMESPACE {
 
@@ -124,22 +123,22 @@ struct ColumnOfRows {
 
 // A lane group that gathers: all of its lanes call this.
 template <int kTokenTiles>
-ECMV_GPU_DEVICE void gather_records(const FieldsOnGpu& matrix, const RaisedElements& elements, const PipelinePlan& plan,
-                                    RecordChunk chunk, const gpu::Bf16Tokens& tokens, int gatherer) {
+ECMV_GPU_DEVICE void gather_records(const FieldsOnGpu& matrix, const PipelinePlan& plan, RecordChunk chunk,
+                                    const gpu::Bf16Tokens& tokens, int gatherer) {
   const int lane = LaneGroup::lane(), blocks = plan.warpgroups * gpu::kWarpgroup;
   gpu::wait_for_previous();
-  PipelineTile tile;
-  for (int part = 0; tile.find(plan, part); ++part) {
+  for (int number = first_tile(); number < plan.tiles; number += next_tile()) {
+    const PipelineTile tile(plan, number);
     const uint64_t begin = record_bound(matrix, tile.first_block);
     // Lane l has the end of block l of the tile.
     const auto own_end =
         static_cast<uint32_t>(record_bound(matrix, tile.first_block + (lane < blocks ? lane : blocks - 1) + 1) - begin);
     const uint32_t count = LaneGroup::pick(own_end, blocks - 1);
-    const int chunks = RecordChunk::count(count, tile.share, tile.shares);
+    const int chunks = RecordChunk::count(count, tile.share, plan.shares);
     // A record, then the words that have its element, then its tokens: the first two are asked for while those of the
     // chunks before are on their way.
     const auto number_of = [&](int i) {
-      return static_cast<uint32_t>((tile.share + i * tile.shares) * RecordChunk::kRecords + lane);
+      return static_cast<uint32_t>((tile.share + i * plan.shares) * RecordChunk::kRecords + lane);
     };
     const auto record_of = [&](int i) {
       return number_of(i) < count ? matrix.records[static_cast<int64_t>(begin + number_of(i))] : 0u;
@@ -167,8 +166,8 @@ ECMV_GPU_DEVICE void gather_records(const FieldsOnGpu& matrix, const RaisedEleme
       const Outlier outlier(found.record);
       uint32_t numbers = 0;
       if (number_of(i) < count) {
-        const uint32_t stored = BlockPlace::field(found.words, outlier.col);
-        numbers = elements.element(outlier, stored) | (elements.stand_in(stored) ^ 0x8000u) << 16;
+        const uint32_t stored = BlockPlace(matrix, tile.first_block + found.block).stored(found.words, outlier.col);
+        numbers = outlier.element(stored) | (stored ^ 0x8000u) << 16;
       }
       LaneGroup::sync();
       const int row = numbers != 0 ? found.block * kBlockRows + outlier.row : -1;
@@ -177,11 +176,10 @@ ECMV_GPU_DEVICE void gather_records(const FieldsOnGpu& matrix, const RaisedEleme
         const auto from = gpu::cast<const gpu::uint4>(tokens.blocks + column * (kTokenTiles * 16));
         chunk.template write<kTokenTiles, 4>(gatherer, row, numbers, [&](int part) { return from[part]; });
       } else {
-        const int first = tile.token_block * plan.block_tokens, left = tokens.batch - first,
-                  count = plan.block_tokens < left ? plan.block_tokens : left;
-        chunk.template write<kTokenTiles, 2>(
-            gatherer, row, numbers,
-            ColumnOfRows{tokens.x + (first * tokens.x_stride + outlier.col), tokens.x_stride, count - 1});
+        const int first = tile.token_block * 8 * kTokenTiles;
+        chunk.template write<kTokenTiles, 2>(gatherer, row, numbers,
+                                             ColumnOfRows{tokens.x + (first * tokens.x_stride + outlier.col),
+                                                          tokens.x_stride, tokens.batch - first - 1});
       }
     }
   }

@@ -47,7 +47,7 @@ struct BlockPlace {
     return matrix.fields +
            (first_row * matrix.row_bytes + int64_t{col / kGroupColumns} * (192 * rows) + row * row_part);
   }
-  // The words that have an element, and what is stored of it, less or with `lowest` exponents.
+  // The words that have an element, and what is stored of it, `lowest` exponents added.
   struct ElementWords {
     uint32_t codes, bytes;  // two neighbours of line 0; one of another line
   };
@@ -56,16 +56,14 @@ struct BlockPlace {
     const int strip = col % kGroupColumns / 32, w = col % 32;
     return {*gpu::cast<const uint32_t>(words + w / 2 * 2), words[32 + strip / 2 * 32 + w]};
   }
-  static ECMV_GPU_DEVICE uint32_t field(const ElementWords& words, int col) {
+  ECMV_GPU_DEVICE uint32_t stored(const ElementWords& words, int col) const {
     const int strip = col % kGroupColumns / 32, place = strip == 3 ? 12 : 8 - 4 * strip;
     const uint32_t own = words.codes >> (col % 2 * 16), other = words.codes >> ((col ^ 1) % 2 * 16),
                    byte = words.bytes >> (strip % 2 * 8) & 255u, code = own >> place & 7u,
                    sign = (strip == 3 ? other >> 3 : own >> (place + 7)) & 1u;
-    return sign << 15 | code << 8 | byte;
+    return (sign << 15 | code << 8 | byte) + (matrix.lowest & 0xFFFFu);
   }
-  ECMV_GPU_DEVICE uint32_t stored(int row, int col) const {
-    return field(load(row, col), col) + (matrix.lowest & 0xFFFFu);
-  }
+  ECMV_GPU_DEVICE uint32_t stored(int row, int col) const { return stored(load(row, col), col); }
   ECMV_GPU_DEVICE int64_t first_record() const { return static_cast<int64_t>(matrix.blocks[number]); }
   ECMV_GPU_DEVICE int64_t end_of_records() const { return static_cast<int64_t>(matrix.blocks[number + 1]); }
 };
