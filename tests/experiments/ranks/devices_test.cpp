@@ -257,8 +257,7 @@ experiments:
   CHECK(says("requantised from whole sums"));
 }
 
-TEST_CASE("a device whose process dies ends the run on all, with a sentence, and keeps what is finished",
-          "[alone]") {
+TEST_CASE("a device whose process dies ends the run on all, with a sentence, and keeps what is finished", "[alone]") {
   if (const std::string reason = why_not(); !reason.empty()) SKIP(reason);
   LongRun run;
   REQUIRE(run.cases() == 1);
