@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 
 #include "backends/cpu/products/element_numbers.h"
 #include "backends/cpu/team.h"
@@ -35,6 +36,11 @@ double small_bound(const ProductRounding& rounding, int64_t terms, double magnit
   const double flushed =
       rounding.flushes_subnormals ? (2 * count + x_magnitude) * std::max(scale, 1.0) + w_magnitude : 0;
   return small * 0x1p-149 + flushed * 0x1p-126 + count * 0x1p-52 * magnitude;
+}
+
+// Whether a row's sum, or its elements, may become infinite while they are larger (ProductRounding::raised).
+bool may_be_infinite(const ProductRounding& rounding, double magnitude, double w_magnitude) {
+  return rounding.raised > 0 && std::max(magnitude, w_magnitude) >= std::ldexp(1, 127 - rounding.raised);
 }
 
 // The part of a bound that grows with the terms, relative to them.
@@ -241,11 +247,13 @@ ProductRounding looser_of(const ProductRounding& one, const ProductRounding& oth
           .narrowing = std::max(one.narrowing, other.narrowing),
           .unit_cols = std::min(one.unit_cols, other.unit_cols),
           .chain_cols = std::max(one.chain_cols, other.chain_cols),
-          .flushes_subnormals = one.flushes_subnormals || other.flushes_subnormals};
+          .flushes_subnormals = one.flushes_subnormals || other.flushes_subnormals,
+          .raised = std::max(one.raised, other.raised)};
 }
 
 double product_bound(const ProductRounding& rounding, int64_t terms, double magnitude, double x_magnitude, double scale,
                      double w_magnitude) {
+  if (may_be_infinite(rounding, magnitude, w_magnitude)) return std::numeric_limits<double>::infinity();
   return relative_bound(rounding, terms) * (magnitude + rounding.offset * scale * x_magnitude) +
          small_bound(rounding, terms, magnitude, x_magnitude, scale, w_magnitude);
 }
@@ -287,6 +295,11 @@ TokenCheck check_token(std::span<const float> got, const ExactProduct& exact, co
     const size_t i = token * rows + row;
     const double scale = exact.scales.empty() ? 1 : exact.scales[row];
     const double magnitude = exact.magnitudes[i], x_magnitude = exact.x_magnitudes[token];
+    if (may_be_infinite(rounding, magnitude, exact.w_magnitudes[row])) {
+      check.nothing = check.nothing && got[i] == 0;
+      check.next_to_nothing = false;
+      continue;
+    }
     const double small = small_bound(rounding, exact.terms, magnitude, x_magnitude, scale, exact.w_magnitudes[row]);
     const double bound = relative * (magnitude + rounding.offset * scale * x_magnitude) + small;
     const double sum = std::fabs(exact.sums[i]), error = std::fabs(double{got[i]} - exact.sums[i]);

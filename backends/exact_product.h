@@ -54,7 +54,8 @@ ProductRounding looser_of(const ProductRounding& one, const ProductRounding& oth
 // How far a result may lie from its exact sum:
 //   (g + narrowing) (magnitude + offset x_magnitude) as in ProductRounding,
 //   + terms * 2^-149 for products below float32's normal numbers,
-//   + the error of the double sums themselves.
+//   + the error of the double sums themselves,
+//   and anything where a kernel that raises elements (raised) may get infinities.
 // Only `terms` of the columns count, since a product with zero is exact and so is adding it. A kernel that multiplies
 // elements and scales its sum by `scale` also scales the offset and the small products, and may round once more below
 // the normal numbers. A kernel that flushes subnormals (flushes_subnormals) is bounded by w_magnitude, the sum of |w|,

@@ -225,6 +225,9 @@ struct ProductRounding {
   // Factors and sums below the normal numbers of float32 count as zero. The bound grows by 2^-126 for two sums a
   // product, and by 2^-126 times the other factor for each such factor.
   bool flushes_subnormals = false;
+  // Binary digits by which elements and sums are larger until results are stored. No bound holds for a row whose sum of
+  // |w| or of |w| |x| reaches 2^(127 - raised).
+  int raised = 0;
 };
 
 // Facts about a binding that the backend needs.

@@ -41,6 +41,7 @@ inline TensorMap tensor_map(const BoxedMatrix& matrix) {
     fail_launch("A matrix for tensor copies does not lie at multiples of 16 bytes.");
   return {matrix};
 }
+inline void prefetch_map(const TensorMap&) {}
 inline void copy_box(const Arrival& arrival, Pointer<std::byte> shared, const TensorMap& map, int64_t row, int col,
                      int64_t number = 0) {
   const BoxedMatrix& of = map.matrix;
@@ -105,6 +106,15 @@ inline TensorMap tensor_map(const BoxedMatrix& matrix) {
   (void)matrix;
 #endif
   return map;
+}
+
+// Asks for the description, so that the first copy does not wait for it. One lane calls it.
+ECMV_GPU_DEVICE void prefetch_map(const TensorMap& map) {
+#if defined(ECMV_GPU_HAS_BULK_COPIES)
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+#else
+  (void)map;
+#endif
 }
 
 // Starts the copy of the box whose first number is [number, row, col]. One lane calls it, after arrival.expect()

@@ -85,8 +85,7 @@ constexpr PipelinePolicy kPipelines[] = {{{"tokens64"}, 64}, {{"tokens128"}, 128
 
 SizedPipeline sized_pipeline(int token_tiles, int batch, const backends::CompressedView& matrix,
                              const backends::DeviceInfo& device) {
-  const auto records = static_cast<int64_t>(matrix.sections[kRecords].bytes.size() / sizeof(uint32_t));
-  return plan_pipeline(token_tiles, batch, matrix.shape, records, device);
+  return PipelinePlanner(token_tiles, batch, matrix.shape, device).best();
 }
 
 std::string refuses_pipeline(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
@@ -94,6 +93,10 @@ std::string refuses_pipeline(const backends::CompressedView& matrix, const backe
   if (!gpu::have_warpgroup_units(device))
     return "The kernel needs the tensor copies and the matrix units of sm_90, and this device is \"" +
            device.simd_target + "\".";
+  if (lowest_exponent(matrix) > RaisedElements::kMostLowest)
+    return "The kernel takes no elements of such magnitudes: their exponents begin at " +
+           std::to_string(lowest_exponent(matrix)) + ", and it takes " + std::to_string(RaisedElements::kMostLowest) +
+           " and less.";
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
   if (matrix.shape.cols % backends::kTokenMultiple != 0)
     return "The kernel takes columns in multiples of " + std::to_string(backends::kTokenMultiple) + ".";
@@ -107,18 +110,21 @@ backends::BoundKernel bind_pipeline(const backends::Policy& policy, backends::La
                                     backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   const FieldsOnGpu matrix = fields_on_gpu(view);
+  const RaisedElements elements(lowest_exponent(view));
   const backends::DeviceInfo& device = place.device();
   const int token_tiles = policy.as<PipelinePolicy>().tokens / 8;
   const SizedPipeline sized = sized_pipeline(token_tiles, batch, view, device);
   const PipelinePlan& plan = sized.plan;
-  const int64_t tokens = int64_t{plan.token_blocks} * token_tiles * 8;
-  // Columns of a share, and those of its records.
-  backends::ProductRounding rounding =
-      with_records(gpu::token_rounding(int64_t{plan.share_groups} * kGroupColumns * 2, plan.shares), view);
-  return {PipelinedProduct{matrix, view.sections[kFields].bytes.data(),
-                           static_cast<int64_t>(view.sections[kFields].bytes.size()), sized, batch, token_tiles,
-                           device.compute_units, gpu::have_early_launches(device)},
-          {.scratch_bytes = sized.sums_bytes + (plan.transposes ? transposed_bytes(tokens, view.shape.cols) : 0),
+  backends::ProductRounding rounding = gpu::token_rounding(int64_t{plan.groups.number()} * kGroupColumns,
+                                                           most_shares(plan.groups.number(), plan.run.number()));
+  rounding.raised = elements.raised;
+  return {PipelinedProduct{matrix, elements, view.sections[kFields].bytes.data(),
+                           static_cast<int64_t>(view.sections[kFields].bytes.size()),
+                           sized.divided_places == 0 ? nullptr
+                                                     : reinterpret_cast<uint32_t*>(place.zeroed(
+                                                           sized.divided_places * int64_t{sizeof(uint32_t)})),
+                           sized, batch, token_tiles, gpu::have_early_launches(device)},
+          {.scratch_bytes = sized.scratch_bytes(token_tiles),
            .rounding = rounding,
            .takes_callers_tokens = true,
            .stores_bf16 = true}};

@@ -1,6 +1,7 @@
 // How a pipeline's blocks divide a product (pipeline_gpu.h), and the lane groups that copy fields and tokens.
 #pragma once
 
+#include "backends/gpu/divisor.h"
 #include "backends/gpu/gate.h"
 #include "backends/gpu/products/warpgroup_units.h"
 #include "backends/gpu/tensor_copy.h"
@@ -13,43 +14,70 @@ using LaneGroup = gpu::Lanes<gpu::kTokenLanes>;
 inline constexpr int kBlockFieldBytes = static_cast<int>(kRowsPerBlock * kGroupBytes),
                      kBoxRows = kBlockFieldBytes / gpu::kBlockTokenBytes, kWarpgroupRows = gpu::kWarpgroup * kBlockRows;
 
-// The most warpgroups that multiply. Beside them are two lane groups that copy and two that look records up.
+// The most warpgroups that multiply. Beside them is one that has two lanes which copy.
 inline constexpr int kMostWarpgroups = 2;
 ECMV_GPU_BOTH constexpr int pipeline_threads(int warpgroups) {
   return (warpgroups + 1) * gpu::kWarpgroup * gpu::kTokenLanes;
 }
+// A lane's registers with 128 and 256 tokens: a launch gives 168 to all, the others keep 40, and those that multiply
+// get what is left. A block has no more than it began with, and waits for ever if it asks for more.
+inline constexpr int kCopierRegisters = 40, kMultiplierRegisters = 232;
 
 struct PipelinePlan {
-  int warpgroups;                          // that multiply
-  int shares, share_groups;                // of the columns, in groups of 128
-  int groups;                              // of all columns
-  int token_blocks;                        // of as many tokens as the kernel multiplies at a time
-  int field_stages, token_stages;          // steps that are under way
-  int token_places, record_places, gates;  // in shared memory, from the first place for a block on
-  int tiles;
-  bool transposes;  // records find their columns of tokens in a copy (transpose_gpu.h)
+  int warpgroups;                  // that multiply
+  gpu::Divisor groups;             // of 128 columns: the steps of a tile
+  gpu::Divisor token_blocks;       // equal blocks of tokens
+  int block_tokens;                // tokens of one, a multiple of eight
+  int tiles, whole_rounds;         // rounds in which each thread block has a whole tile
+  gpu::Divisor run;                // steps that a thread block has of the other tiles, one after the other
+  int field_stages, token_stages;  // steps that are under way
+  int token_places, gates;         // in shared memory, from the first place for a block on
 };
+// The most thread blocks that have a part of one tile, where runs divide tiles.
+ECMV_GPU_BOTH constexpr int most_shares(int groups, int run) {
+  if (run % groups == 0) return 1;
+  return groups % run == 0 ? groups / run : (groups + run - 2) / run + 1;
+}
 
-// A block's tile. The shares of a tile, then the blocks of tokens, follow each other, so that what one copies from
-// memory lies in the cache for the next.
+// A tile is a block's rows, a block of tokens and all columns. Thread blocks take whole tiles in turn, and then equal
+// runs of the steps of those that are left, which may begin and end within a tile (two-tile stream-K of Osama, Merrill,
+// Cecka, Garland and Owens, Stream-K, 2023). The blocks of tokens follow each other, so that fields that one copies
+// from memory lie in the cache for the next.
 struct PipelineTile {
-  int64_t first_block;  // of 16 rows
-  int token_block, share, first_group, groups;
+  int64_t first_block = 0;  // of 16 rows
+  int token_block = 0;
+  int first_group = 0, groups = 0;  // this thread block's steps of it
+  int share = 0, shares = 1;        // which of as many thread blocks that have a part of it
+  int divided = 0;                  // its number among the tiles that runs may divide
 
-  ECMV_GPU_DEVICE PipelineTile(const PipelinePlan& plan, int tile) {
-    const int part = tile / plan.shares, row_tile = part / plan.token_blocks;
-    share = tile - part * plan.shares;
-    token_block = part - row_tile * plan.token_blocks;
+  // Part `i` of what this thread block does; false if there is none.
+  ECMV_GPU_DEVICE bool find(const PipelinePlan& plan, int i) {
+    const int block = static_cast<int>(gpu::block_index()), blocks = static_cast<int>(gpu::grid_size());
+    int tile = 0;
+    if (i < plan.whole_rounds) {
+      tile = i * blocks + block;
+      groups = plan.groups.number();
+    } else {
+      const int whole = plan.whole_rounds * blocks, begin = block * plan.run.number();
+      divided = plan.groups.quotient(begin) + (i - plan.whole_rounds);
+      tile = whole + divided;
+      if (tile >= plan.tiles) return false;
+      const int tile_begin = divided * plan.groups.number(), tile_end = tile_begin + plan.groups.number(),
+                first = begin > tile_begin ? begin : tile_begin,
+                end = begin + plan.run.number() < tile_end ? begin + plan.run.number() : tile_end;
+      if (first >= end) return false;
+      const int first_share = plan.run.quotient(tile_begin);
+      share = block - first_share;
+      shares = plan.run.quotient(tile_end - 1) - first_share + 1;
+      first_group = first - tile_begin;
+      groups = end - first;
+    }
+    const int row_tile = plan.token_blocks.quotient(tile);
+    token_block = tile - row_tile * plan.token_blocks.number();
     first_block = int64_t{row_tile} * (plan.warpgroups * gpu::kWarpgroup);
-    first_group = share * plan.share_groups;
-    const int left = plan.groups - first_group;
-    groups = left < plan.share_groups ? left : plan.share_groups;
+    return true;
   }
 };
-
-// A thread block's first tile, and how much further its next one is.
-ECMV_GPU_DEVICE int first_tile() { return static_cast<int>(gpu::block_index()); }
-ECMV_GPU_DEVICE int next_tile() { return static_cast<int>(gpu::grid_size()); }
 
 // Places for what a producer copies, used in turn, with gates for places that are full and for those that are free.
 struct Stages {
@@ -100,8 +128,8 @@ ECMV_GPU_DEVICE void produce_fields(const FieldsOnGpu& matrix, const FieldMaps& 
   const int blocks = plan.warpgroups * gpu::kWarpgroup, last_rows = static_cast<int>(matrix.rows % kBlockRows);
   const int64_t last_block = (matrix.rows - 1) / kBlockRows;
   Stages::Turn turn;
-  for (int number = first_tile(); number < plan.tiles; number += next_tile()) {
-    const PipelineTile tile(plan, number);
+  PipelineTile tile;
+  for (int part = 0; tile.find(plan, part); ++part) {
     const bool regular = last_rows == 0 || tile.first_block + blocks <= last_block;
     ECMV_GPU_NO_UNROLL
     for (int i = 0; i < tile.groups; ++i) {
@@ -128,19 +156,19 @@ ECMV_GPU_DEVICE void produce_fields(const FieldsOnGpu& matrix, const FieldMaps& 
   }
 }
 
-// The lane that copies tokens, `block_tokens` of them and 64 columns at a time.
-ECMV_GPU_DEVICE void produce_tokens(const gpu::TensorMap& x, int block_tokens, const PipelinePlan& plan,
-                                    const Stages& tokens) {
+// The lane that copies tokens, those of a block and 64 columns at a time. Boxes have no row without a token, but for
+// the last few: rows outside the matrix take longer than others.
+ECMV_GPU_DEVICE void produce_tokens(const gpu::TensorMap& x, const PipelinePlan& plan, const Stages& tokens) {
   Stages::Turn turn;
-  for (int number = first_tile(); number < plan.tiles; number += next_tile()) {
-    const PipelineTile tile(plan, number);
+  PipelineTile tile;
+  for (int part = 0; tile.find(plan, part); ++part) {
     int col = tile.first_group * kGroupColumns;
     ECMV_GPU_NO_UNROLL
     for (int i = 0; i < 2 * tile.groups; ++i, col += gpu::kBlockCols) {
       const gpu::Arrival full = tokens.full(turn);
       tokens.wait_free(turn);
-      full.expect(tokens.bytes);
-      gpu::copy_box(full, tokens.place(turn), x, tile.token_block * block_tokens, col);
+      full.expect(plan.block_tokens * gpu::kBlockTokenBytes);
+      gpu::copy_box(full, tokens.place(turn), x, tile.token_block * plan.block_tokens, col);
       turn.next(tokens.count);
     }
   }

@@ -85,12 +85,14 @@ inline float number_of(uint16_t bf16) { return std::bit_cast<float>(uint32_t{bf1
 // or, with w = 0, should have made a NaN.
 inline float left_over(float w, float stand_in, float x) { return std::isinf(x) ? w * x : (w - stand_in) * x; }
 
+inline int lowest_exponent(const CompressedView& view) { return std::to_integer<int>(view.sections[kHeader].host[0]); }
+
 // How products round that multiply stored elements first and add what records say afterwards: an element that was
 // clamped upwards is at most 2^(lowest + 1 - 127) in magnitude, and is taken away again.
 inline backends::ProductRounding with_records(backends::ProductRounding rounding, const CompressedView& view) {
   if (view.sections[kRecords].bytes.empty()) return rounding;
   rounding.more_roundings += static_cast<int>(2 * view.shape.cols);
-  rounding.offset = std::ldexp(2.0, std::to_integer<int>(view.sections[kHeader].host[0]) + 1 - 127);
+  rounding.offset = std::ldexp(2.0, lowest_exponent(view) + 1 - 127);
   return rounding;
 }
 

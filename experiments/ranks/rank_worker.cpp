@@ -65,8 +65,8 @@ json place_of_process() {
 }
 
 json rounding_field(const backends::ProductRounding& rounding) {
-  return {rounding.more_roundings, rounding.offset,     rounding.narrowing,
-          rounding.unit_cols,      rounding.chain_cols, rounding.flushes_subnormals};
+  return {rounding.more_roundings,     rounding.offset, rounding.narrowing, rounding.unit_cols, rounding.chain_cols,
+          rounding.flushes_subnormals, rounding.raised};
 }
 
 backends::ProductRounding rounding_of_field(const json& field) {
@@ -75,7 +75,8 @@ backends::ProductRounding rounding_of_field(const json& field) {
           .narrowing = field.at(2),
           .unit_cols = field.at(3),
           .chain_cols = field.at(4),
-          .flushes_subnormals = field.at(5)};
+          .flushes_subnormals = field.at(5),
+          .raised = field.at(6)};
 }
 
 json RankWorker::carry_out(const json& command) {

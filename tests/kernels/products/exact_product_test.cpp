@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "backends/exact_product.h"
 #include "tests/kernels/places.h"
@@ -113,6 +114,19 @@ TEST_CASE("the bound of kernels that take subnormal numbers as zero has room for
   CHECK(backends::check_product(nothing, backends::exact_product(large.view(), subnormal, 1),
                                 {.flushes_subnormals = true})
             .violation == "");
+}
+
+TEST_CASE("a kernel that raises elements may get infinities from large ones, and from no others") {
+  const std::vector<float> token = {1, 1}, infinite = {std::numeric_limits<float>::infinity()};
+  for (const auto& [element, allowed] : {std::pair{0x7880, true}, {0x7800, false}}) {  // 2^114, 2^113
+    const datasets::Matrix matrix =
+        make_typed_matrix("large", datasets::ElementType::bf16, {1, 2},
+                          [&](int64_t i) -> uint64_t { return i == 0 ? static_cast<uint64_t>(element) : 0; });
+    const backends::ExactProduct exact = backends::exact_product(matrix.view(), token, 1);
+    CHECK((backends::check_product(infinite, exact, {.raised = 13}).violation == "") == allowed);
+    CHECK(backends::check_product(infinite, exact, {}).violation != "");
+    CHECK(backends::check_product(std::vector<float>{0}, exact, {.raised = 13}).violation != "");
+  }
 }
 
 TEST_CASE("the rounding of several ranks allows what each of theirs does") {
