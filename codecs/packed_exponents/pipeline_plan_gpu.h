@@ -43,11 +43,11 @@ struct PipelineStages {
 };
 
 // The plan that is done first, by rates of an H200 under load (1.5 GHz): bytes a clock of its memory; clocks of a step,
-// for each warpgroup, and for each of its tiles of eight tokens; clocks of a tile besides its steps; bytes a clock of
-// sums that are added. Fitted to 130 products of seven shapes, of which the chosen one was at most 1 % slower than the
-// fastest.
-inline constexpr double kMemoryBytes = 2600, kStep = 700, kWarpgroupStep = 140, kTokensStep = 15, kOwnTime = 4500,
-                        kAddedBytes = 18;
+// in one piece or in two (tile_product_gpu.h), for each warpgroup, and for each of its tiles of eight tokens; clocks of
+// a tile besides its steps; bytes a clock of sums that are added. Fitted to 148 products of seven shapes, of which the
+// chosen one is at most 1 % slower than the fastest.
+inline constexpr double kMemoryBytes = 2600, kStep = 720, kStepOfTwo = 950, kWarpgroupStep = 135, kTokensStep = 13.3,
+                        kOwnTime = 4600, kAddedBytes = 18.5;
 
 class PipelinePlanner {
  public:
@@ -94,7 +94,8 @@ class PipelinePlanner {
     // Clocks of a step: what its bytes take of memory, what its lane groups do, or its products.
     const double step = std::max(
                      {number(stages.field_bytes * blocks) / number(std::min(token_blocks_, blocks)) / kMemoryBytes,
-                      kStep + number(warpgroups) * (kWarpgroupStep + kTokensStep * number(token_tiles_)),
+                      (token_tiles_ < 32 ? kStep : kStepOfTwo) +
+                          number(warpgroups) * (kWarpgroupStep + kTokensStep * number(token_tiles_)),
                       number(32 * warpgroups * token_tiles_)}),
                  clocks = number(whole_rounds * groups_ + (divided > 0 ? run : 0)) * step + number(parts) * kOwnTime +
                           (shares > 1 ? number(shares * rows * token_tiles_ * 32) / kAddedBytes : 0);

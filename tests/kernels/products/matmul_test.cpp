@@ -169,8 +169,8 @@ void raise(datasets::Matrix& matrix, int exponents) {
   matrix.content_hash = datasets::content_hash(matrix.view());
 }
 
-// Rests of blocks, groups of columns and tiles, tiles that a block takes one after the other, and more records than two
-// chunks of them, some of which are multiplied between the steps. Lowest exponents are not multiples of 16.
+// Rests of blocks, groups of columns and tiles, tiles that a block takes one after the other, and blocks of 16 rows
+// with no record, with few, and with more than lanes hold. Lowest exponents are not multiples of 16.
 TEST_CASE("products of a pipeline keep the bound in the emulator, for any number of tokens and records", "[emulator]") {
   REQUIRE(setenv("ECMV_EMULATED_SHARED_KIB", "227", 1) == 0);
   Devices emulated = devices_or_skip(Place::emulator);
