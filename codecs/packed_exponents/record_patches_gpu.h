@@ -38,9 +38,8 @@ class RecordPatches {
     for (int i = 0; i < kHeld; ++i) bits |= group_[i] == group ? 1u << (held_[i] >> 5 & 3) : 0u;
     return LaneGroup::reduce_or(bits);
   }
-  // Patches the elements of 32 columns, two units of them (ExponentElements::operands).
-  ECMV_GPU_DEVICE void patch(const RaisedElements& elements, int strip, gpu::uint4& first_unit,
-                             gpu::uint4& second_unit) const {
+  // Patches the elements of 32 columns, those of the lane's upper and lower row.
+  ECMV_GPU_DEVICE void patch(const RaisedElements& elements, int strip, gpu::uint4& upper, gpu::uint4& lower) const {
     ECMV_GPU_NO_UNROLL
     for (int first = 0; first < count_; first += 32) {
       uint32_t own = held_[0];
@@ -49,7 +48,7 @@ class RecordPatches {
       if (first >= 32 * kHeld) own = record(first);
       ECMV_GPU_NO_UNROLL
       for (LaneGroup::Mask left = in(own, first, strip, 5); left != 0; left &= left - 1)
-        patch(Outlier(LaneGroup::shuffle(own, gpu::popcount(~left & (left - 1)))), elements, first_unit, second_unit);
+        patch(Outlier(LaneGroup::shuffle(own, gpu::popcount(~left & (left - 1)))), elements, upper, lower);
     }
   }
 
@@ -69,11 +68,11 @@ class RecordPatches {
     const uint32_t differs = (record ^ static_cast<uint32_t>(part) << bits) & (kMostCols - 1) >> bits << bits;
     return LaneGroup::ballot(differs == 0 && first + LaneGroup::lane() < count_);
   }
-  static ECMV_GPU_DEVICE void patch(const Outlier& outlier, const RaisedElements& elements, gpu::uint4& one,
-                                    gpu::uint4& two) {
+  static ECMV_GPU_DEVICE void patch(const Outlier& outlier, const RaisedElements& elements, gpu::uint4& upper,
+                                    gpu::uint4& lower) {
     const bool mine = LaneGroup::lane() == outlier.row / 2 * 4 + outlier.col % 8 / 2;
     const int at = mine ? outlier.row % 2 * 4 + outlier.col % 32 / 8 : -1, shift = outlier.col % 2 * 16;
-    uint32_t* const words[8] = {&one.x, &one.z, &two.x, &two.z, &one.y, &one.w, &two.y, &two.w};
+    uint32_t* const words[8] = {&upper.x, &upper.y, &upper.z, &upper.w, &lower.x, &lower.y, &lower.z, &lower.w};
     uint32_t word = 0;
     ECMV_GPU_UNROLL
     for (int i = 0; i < 8; ++i) word = at == i ? *words[i] : word;
