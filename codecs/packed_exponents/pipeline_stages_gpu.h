@@ -19,8 +19,8 @@ inline constexpr int kMostWarpgroups = 2;
 ECMV_GPU_BOTH constexpr int pipeline_threads(int warpgroups) {
   return (warpgroups + 1) * gpu::kWarpgroup * gpu::kTokenLanes;
 }
-// A lane's registers with 128 and 256 tokens: a launch gives 168 to all, the others keep 40, and those that multiply
-// get what is left. A block has no more than it began with, and waits for ever if it asks for more.
+// A lane's registers with 128 and 256 tokens: a launch gives 168 to all, those that copy keep 40, and those that
+// multiply get what is left. A block has no more than it began with, and waits for ever if it asks for more.
 inline constexpr int kCopierRegisters = 40, kMultiplierRegisters = 232;
 
 struct PipelinePlan {
