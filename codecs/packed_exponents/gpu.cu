@@ -153,16 +153,14 @@ constexpr backends::Kernel kKernels[] = {
                          .refuses = refuses_tokens,
                          .bind = bind_tokens,
                          .choose = choose_tokens}),
-    // With 512 tokens 28672 x 4096 took 204 us, cuBLAS 168 for uncompressed weights, and decoding all of such a matrix
-    // some 110. So decoding first should be faster from about 1000 tokens on, which is reckoned and not measured.
-    backends::up_to(512, {.op = Op::matmul,
-                          .variant = "pipeline",
-                          .policies = kPipelines,
-                          .activations = Activations::bf16,
-                          .most_tokens = backends::kMostTokens,
-                          .refuses = refuses_pipeline,
-                          .bind = bind_pipeline,
-                          .choose = choose_pipeline}),
+    {.op = Op::matmul,
+     .variant = "pipeline",
+     .policies = kPipelines,
+     .activations = Activations::bf16,
+     .most_tokens = backends::kMostTokens,
+     .refuses = refuses_pipeline,
+     .bind = bind_pipeline,
+     .choose = choose_pipeline},
 };
 
 }  // namespace

@@ -73,7 +73,7 @@ template <int kTokenTiles>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups), 1) void multiply_pipelined(
     FieldsOnGpu matrix, RaisedElements elements, ECMV_GPU_GRID_CONSTANT const FieldMaps maps,
     ECMV_GPU_GRID_CONSTANT const gpu::TensorMap x, PipelinePlan plan, gpu::Bf16Tokens tokens, LastShare last_share) {
-  constexpr int kTokenBytes = 8 * kTokenTiles * gpu::kBlockTokenBytes;
+  constexpr int kTokenBytes = halves_at_once(kTokenTiles) * 8 * kTokenTiles * gpu::kBlockTokenBytes;
   const gpu::Pointer<std::byte> first = gpu::first_block(gpu::shared_memory()), gates = first + plan.gates;
   const int consumers = plan.warpgroups * gpu::kWarpgroup, group = LaneGroup::uniform(LaneGroup::group());
   const Stages fields{plan.field_stages, consumers * kBlockFieldBytes, first, gates},
@@ -87,15 +87,15 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups), 1) void multi
   gpu::let_next_begin();
   gpu::sync_block();
   if (group >= consumers) {
-    if constexpr (kTokenTiles > 8) gpu::change_registers<kCopierRegisters, false>();
+    gpu::change_registers<kCopierRegisters, false>();
     if (LaneGroup::lane() == 0 && group == consumers) {
       produce_fields(matrix, maps, plan, fields);  // fields do not depend on the launch before
     } else if (LaneGroup::lane() == 0 && group == consumers + 1) {
       gpu::wait_for_previous();
-      produce_tokens(x, plan, token_stages);
+      produce_tokens<kTokenTiles>(x, plan, token_stages);
     }
   } else {
-    if constexpr (kTokenTiles > 8) gpu::change_registers<kMultiplierRegisters, true>();
+    gpu::change_registers<kMultiplierRegisters, true>();
     multiply_tiles<kTokenTiles>(matrix, elements, plan, fields, token_stages, tokens, last_share, group);
   }
 }

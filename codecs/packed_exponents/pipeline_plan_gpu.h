@@ -21,15 +21,16 @@ struct SizedPipeline {
 
 // Steps of fields, and of tokens, that are under way in a block with so much room; none where two do not fit.
 struct PipelineStages {
-  int64_t field_bytes, token_bytes;  // of a step of 128 columns, and of 64
+  int64_t field_bytes, token_bytes;  // of a step, and of the halves that are copied at once
   int64_t fields = 2, tokens = 2;
 
   PipelineStages(int warpgroups, int token_tiles_at_once, int64_t room)
       : field_bytes(int64_t{warpgroups} * gpu::kWarpgroup * kBlockFieldBytes),
-        token_bytes(int64_t{token_tiles_at_once} * 8 * gpu::kBlockTokenBytes) {
+        token_bytes(int64_t{halves_at_once(token_tiles_at_once)} * token_tiles_at_once * 8 * gpu::kBlockTokenBytes) {
     if (bytes(fields, tokens) > room) fields = tokens = 0;
-    while (fields > 0 && (fields < 6 || tokens < 12)) {
-      if (2 * fields <= tokens && bytes(fields + 1, tokens) <= room)
+    const int64_t halves = halves_at_once(token_tiles_at_once);
+    while (fields > 0 && (fields < 6 || halves * tokens < 12)) {
+      if (2 * fields <= halves * tokens && bytes(fields + 1, tokens) <= room)
         ++fields;
       else if (bytes(fields, tokens + 1) <= room)
         ++tokens;

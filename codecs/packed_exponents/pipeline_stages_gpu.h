@@ -23,6 +23,10 @@ ECMV_GPU_BOTH constexpr int pipeline_threads(int warpgroups) {
 // multiply get what is left. A block has no more than it began with, and waits for ever if it asks for more.
 inline constexpr int kCopierRegisters = 40, kMultiplierRegisters = 232;
 
+// Halves of a step, 64 columns, that are copied and multiplied at once. With 256 tokens there are registers for one.
+// (16384 x 16384, 128 tokens, H200: 135 us with two; with one 150 on another device.)
+ECMV_GPU_BOTH constexpr int halves_at_once(int token_tiles) { return token_tiles < 32 ? 2 : 1; }
+
 struct PipelinePlan {
   int warpgroups;                  // that multiply
   gpu::Divisor groups;             // of 128 columns: the steps of a tile
@@ -105,7 +109,15 @@ struct Stages {
     }
   }
   ECMV_GPU_DEVICE gpu::Pointer<std::byte> place(const Turn& turn) const { return places + turn.stage * bytes; }
-  ECMV_GPU_DEVICE void wait_full(const Turn& turn) const { full(turn).wait(turn.phase); }
+  ECMV_GPU_DEVICE Turn after(Turn turn) const {
+    turn.next(count);
+    return turn;
+  }
+  ECMV_GPU_DEVICE bool is_full(const Turn& turn) const { return full(turn).ended(turn.phase); }
+  // `there`: it is full.
+  ECMV_GPU_DEVICE void wait_full(const Turn& turn, bool there) const {
+    if (!there) full(turn).wait(turn.phase);
+  }
   // All places are free at first.
   ECMV_GPU_DEVICE void wait_free(const Turn& turn) const { free(turn).wait(turn.phase ^ 1); }
   // All lanes of a lane group have read. They go on to the next place.
@@ -156,19 +168,24 @@ ECMV_GPU_DEVICE void produce_fields(const FieldsOnGpu& matrix, const FieldMaps& 
   }
 }
 
-// The lane that copies tokens, those of a block and 64 columns at a time. Boxes have no row without a token, but for
-// the last few: rows outside the matrix take longer than others.
+// The lane that copies tokens, those of a block, boxes of 64 columns. Boxes have no row without a token, but for the
+// last few: rows outside the matrix take longer than others.
+template <int kTokenTiles>
 ECMV_GPU_DEVICE void produce_tokens(const gpu::TensorMap& x, const PipelinePlan& plan, const Stages& tokens) {
+  constexpr int kBoxes = halves_at_once(kTokenTiles), kBoxBytes = 8 * kTokenTiles * gpu::kBlockTokenBytes;
   Stages::Turn turn;
   PipelineTile tile;
   for (int part = 0; tile.find(plan, part); ++part) {
     int col = tile.first_group * kGroupColumns;
+    const int end = col + tile.groups * kGroupColumns;
     ECMV_GPU_NO_UNROLL
-    for (int i = 0; i < 2 * tile.groups; ++i, col += gpu::kBlockCols) {
+    while (col < end) {
       const gpu::Arrival full = tokens.full(turn);
       tokens.wait_free(turn);
-      full.expect(plan.block_tokens * gpu::kBlockTokenBytes);
-      gpu::copy_box(full, tokens.place(turn), x, tile.token_block * plan.block_tokens, col);
+      full.expect(kBoxes * plan.block_tokens * gpu::kBlockTokenBytes);
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < kBoxes; ++i, col += gpu::kBlockCols)
+        gpu::copy_box(full, tokens.place(turn) + i * kBoxBytes, x, tile.token_block * plan.block_tokens, col);
       turn.next(tokens.count);
     }
   }

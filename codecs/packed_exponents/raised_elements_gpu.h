@@ -31,6 +31,16 @@ struct RaisedElements {
     return {join(lines[0].x, bytes.x, strip), join(lines[0].y, bytes.y, strip), join(lines[0].z, bytes.z, strip),
             join(lines[0].w, bytes.w, strip)};
   }
+  // Whether an outlier differs from what is stored of it by its exponent alone: it is no zero and no subnormal number,
+  // and none that becomes infinite.
+  ECMV_GPU_DEVICE bool keeps_mantissa(const Outlier& outlier) const {
+    return outlier.exponent - 1 < static_cast<uint32_t>(254 - raised);
+  }
+  // If so, the bits in which it differs.
+  ECMV_GPU_DEVICE uint32_t change(const Outlier& outlier) const {
+    const uint32_t lowest = (first & 0xFFFFu) >> 7, exponent = outlier.exponent + static_cast<uint32_t>(raised);
+    return (exponent ^ (exponent < lowest ? lowest : lowest + kCodes - 1)) << 7;
+  }
   // What a record makes of an element that has the sign and the mantissa of `stored`.
   ECMV_GPU_DEVICE uint32_t element(const Outlier& outlier, uint32_t stored) const {
     return gpu::bits_of(gpu::float_of(outlier.element(stored) << 16) * raise) >> 16;

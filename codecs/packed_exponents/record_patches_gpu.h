@@ -24,22 +24,20 @@ class RecordPatches {
       group_[i] = 32 * i + LaneGroup::lane() < count_ ? Outlier(held_[i]).col / kGroupColumns : -1;
     }
   }
-  // Which strips of 32 of these 128 columns may have one, a bit each.
-  ECMV_GPU_DEVICE uint32_t strips(int group) const {
+  // Whether elements of these 128 columns may be outside.
+  ECMV_GPU_DEVICE bool any(int group) const {
     bool found = group_[0] == group;
     if (count_ > 32) {
       ECMV_GPU_UNROLL
       for (int i = 1; i < kHeld; ++i) found |= group_[i] == group;
     }
-    if (!LaneGroup::any(found)) return count_ > 32 * kHeld ? 15 : 0;
-    if (count_ > 32 * kHeld) return 15;
-    uint32_t bits = 0;
-    ECMV_GPU_UNROLL
-    for (int i = 0; i < kHeld; ++i) bits |= group_[i] == group ? 1u << (held_[i] >> 5 & 3) : 0u;
-    return LaneGroup::reduce_or(bits);
+    return LaneGroup::any(found) || count_ > 32 * kHeld;
   }
-  // Patches the elements of 32 columns, those of the lane's upper and lower row.
-  ECMV_GPU_DEVICE void patch(const RaisedElements& elements, int strip, gpu::uint4& upper, gpu::uint4& lower) const {
+  // Patches elements of columns from 32 `strip` on, two units for 32 of them (ExponentElements::operands).
+  template <int kUnits>
+  ECMV_GPU_DEVICE void patch(const RaisedElements& elements, int strip, gpu::uint4 (&units)[kUnits]) const {
+    constexpr int kStripsBits = kUnits == 8 ? 2 : 1;
+    static_assert(kUnits == 2 << kStripsBits);
     ECMV_GPU_NO_UNROLL
     for (int first = 0; first < count_; first += 32) {
       uint32_t own = held_[0];
@@ -47,8 +45,13 @@ class RecordPatches {
       for (int i = 1; i < kHeld; ++i) own = first == 32 * i ? held_[i] : own;
       if (first >= 32 * kHeld) own = record(first);
       ECMV_GPU_NO_UNROLL
-      for (LaneGroup::Mask left = in(own, first, strip, 5); left != 0; left &= left - 1)
-        patch(Outlier(LaneGroup::shuffle(own, gpu::popcount(~left & (left - 1)))), elements, upper, lower);
+      for (LaneGroup::Mask left = in(own, first, strip >> kStripsBits, 5 + kStripsBits); left != 0; left &= left - 1) {
+        const Outlier outlier(LaneGroup::shuffle(own, gpu::popcount(~left & (left - 1))));
+        const int of_units = outlier.col / 32 % (kUnits / 2);
+        ECMV_GPU_UNROLL
+        for (int i = 0; i < kUnits / 2; ++i)
+          if (of_units == i) patch(outlier, elements, units[2 * i], units[2 * i + 1]);
+      }
     }
   }
 
@@ -68,11 +71,17 @@ class RecordPatches {
     const uint32_t differs = (record ^ static_cast<uint32_t>(part) << bits) & (kMostCols - 1) >> bits << bits;
     return LaneGroup::ballot(differs == 0 && first + LaneGroup::lane() < count_);
   }
-  static ECMV_GPU_DEVICE void patch(const Outlier& outlier, const RaisedElements& elements, gpu::uint4& upper,
-                                    gpu::uint4& lower) {
+  static ECMV_GPU_DEVICE void patch(const Outlier& outlier, const RaisedElements& elements, gpu::uint4& one,
+                                    gpu::uint4& two) {
     const bool mine = LaneGroup::lane() == outlier.row / 2 * 4 + outlier.col % 8 / 2;
     const int at = mine ? outlier.row % 2 * 4 + outlier.col % 32 / 8 : -1, shift = outlier.col % 2 * 16;
-    uint32_t* const words[8] = {&upper.x, &upper.y, &upper.z, &upper.w, &lower.x, &lower.y, &lower.z, &lower.w};
+    uint32_t* const words[8] = {&one.x, &one.z, &two.x, &two.z, &one.y, &one.w, &two.y, &two.w};
+    if (elements.keeps_mantissa(outlier)) {
+      const uint32_t change = elements.change(outlier) << shift;
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < 8; ++i) *words[i] ^= at == i ? change : 0u;
+      return;
+    }
     uint32_t word = 0;
     ECMV_GPU_UNROLL
     for (int i = 0; i < 8; ++i) word = at == i ? *words[i] : word;

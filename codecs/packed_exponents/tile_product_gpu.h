@@ -30,14 +30,13 @@ struct DealtFields {
   }
 
   // Whole blocks: rows 2 r and 2 r + 1 take lines 6 r to 6 r + 5, and lines 2 n and 2 n + 1 lie 64 bytes from each
-  // other.
+  // other. Places come through a shuffle, because ptxas would compute them again in every step.
   int places[3];
   ECMV_GPU_DEVICE DealtFields() {
     const int lane = LaneGroup::lane();
     ECMV_GPU_UNROLL
     for (int i = 0; i < 3; ++i) {
-      places[i] = place(6 * (lane % 8) + 2 * i, lane / 8);
-      gpu::keep(places[i]);
+      places[i] = LaneGroup::shuffle(place(6 * (lane % 8) + 2 * i, lane / 8), lane);
     }
   }
   ECMV_GPU_DEVICE void load(gpu::Pointer<const std::byte> box, gpu::uint4 (&rows)[2][3]) const {
@@ -72,12 +71,14 @@ class TileProduct {
     const int64_t block = tile.first_block + own_, last_block = (matrix_.rows - 1) / kBlockRows;
     last_row_ = block < last_block ? kBlockRows - 1 : static_cast<int>(matrix_.rows - 1 - last_block * kBlockRows);
     end_ = tile.first_group + tile.groups;
+    whole_end_ = last_row_ == kBlockRows - 1 ? (matrix_.cols + kGroupColumns / 2 - 1) / kGroupColumns : 0;
     ECMV_GPU_UNROLL
     for (float(&of_tokens)[4] : sums) {
       ECMV_GPU_UNROLL
       for (float& sum : of_tokens) sum = 0;
     }
     Piece pieces[2];
+    fields_there_ = false;
     load(tile.first_group, records);
     make(tile.first_group, 0, pieces[0], records);
     ECMV_GPU_NO_UNROLL
@@ -94,9 +95,7 @@ class TileProduct {
   }
 
  private:
-  // Halves of a step that are multiplied at once. With 256 tokens there are registers for one. (16384 x 16384, 128
-  // tokens, H200: 135 us with two; with one 150 on another device.)
-  static constexpr int kHalves = kTokenTiles < 32 ? 2 : 1;
+  static constexpr int kHalves = halves_at_once(kTokenTiles);
   struct Piece {
     gpu::uint4 units[kHalves * gpu::kUnitsOfBlock];
   };
@@ -105,32 +104,31 @@ class TileProduct {
   const RaisedElements& elements_;
   const Stages &fields_, &tokens_;
   const DealtFields whole_;
-  int own_, last_row_ = 0, end_ = 0;
+  int own_, last_row_ = 0, end_ = 0, whole_end_ = 0;  // groups from whole_end_ on have not all lines
   Stages::Turn field_turn_, token_turn_;
   gpu::uint4 lines_[2][3];
-  uint32_t patched_strips_ = 0;
+  bool patched_ = false, fields_there_ = false, tokens_there_ = false;
 
   ECMV_GPU_DEVICE void load(int group, const RecordPatches& records) {
-    const int cols_left = matrix_.cols - group * kGroupColumns;
-    patched_strips_ = records.strips(group);
-    fields_.wait_full(field_turn_);
+    patched_ = records.any(group);
+    fields_.wait_full(field_turn_, fields_there_);
     const gpu::Pointer<std::byte> box = fields_.place(field_turn_) + own_ * kBlockFieldBytes;
-    if (cols_left > kGroupColumns / 2 && last_row_ == kBlockRows - 1)
+    if (group < whole_end_)
       whole_.load(box, lines_);
     else  // with an odd number of rows, a group's first line may lie in the middle of a box's row
-      DealtFields::load(box, cols_left > kGroupColumns / 2 ? 3 : 2, (last_row_ + 1) & group & 1, last_row_, lines_);
+      DealtFields::load(box, matrix_.cols - group * kGroupColumns > kGroupColumns / 2 ? 3 : 2,
+                        (last_row_ + 1) & group & 1, last_row_, lines_);
   }
   // Makes the elements of a piece, of a step's halves from `half` on. After the last one the next step's fields come.
   ECMV_GPU_DEVICE void make(int group, int half, Piece& piece, const RecordPatches& records) {
     ECMV_GPU_UNROLL
     for (int i = 0; i < 2 * kHalves; ++i) {
       const int strip = 2 * half + i;
-      gpu::uint4 upper = elements_.chunk(lines_[0], strip), lower = elements_.chunk(lines_[1], strip);
-      if ((patched_strips_ >> strip & 1) != 0) records.patch(elements_, 4 * group + strip, upper, lower);
       gpu::uint4 units[2];
-      ExponentElements::operands(upper, lower, 0, units);
+      ExponentElements::operands(elements_.chunk(lines_[0], strip), elements_.chunk(lines_[1], strip), 0, units);
       piece.units[2 * i] = units[0], piece.units[2 * i + 1] = units[1];
     }
+    if (patched_) records.patch(elements_, 4 * group + 2 * half, piece.units);
     // The place of this step's fields is free once elements were made of them: an arrival does not wait for loads
     // (ldmatrix) that were only begun, and right after those some blocks of 16 rows were wrong (NOTES.md).
     if (half + kHalves == 2) {
@@ -144,22 +142,23 @@ class TileProduct {
   // are waited for before the next ones begin: where elements of products under way are made in branches, ptxas waits
   // for every single one (C7513).
   ECMV_GPU_DEVICE void multiply(const Piece& piece, Piece& next, int group, int half, const RecordPatches& records) {
-    Stages::Turn turn = token_turn_;
+    tokens_.wait_full(token_turn_, tokens_there_);
+    const gpu::Pointer<const std::byte> boxes = tokens_.place(token_turn_);
+    gpu::begin_products();
     ECMV_GPU_UNROLL
     for (int i = 0; i < kHalves; ++i) {
-      tokens_.wait_full(turn);
-      const gpu::SharedBlocks blocks(tokens_.place(turn));
-      gpu::begin_products();
+      const gpu::SharedBlocks blocks(boxes + i * (8 * kTokenTiles * gpu::kBlockTokenBytes));
       ECMV_GPU_UNROLL
       for (int unit = 0; unit < gpu::kUnitsOfBlock; ++unit)
         gpu::multiply_block(piece.units[i * gpu::kUnitsOfBlock + unit], blocks, 0, unit, sums);
-      gpu::commit_products();
-      turn.next(tokens_.count);
     }
+    gpu::commit_products();
+    // Asked now, answers are there when they are needed.
+    tokens_there_ = tokens_.is_full(tokens_.after(token_turn_));
+    fields_there_ = fields_.is_full(fields_.after(field_turn_));
     if (group < end_) make(group, half, next, records);
     gpu::wait_for_products();
-    ECMV_GPU_UNROLL
-    for (int i = 0; i < kHalves; ++i) tokens_.leave(token_turn_);
+    tokens_.leave(token_turn_);
   }
 };
 
