@@ -106,9 +106,9 @@ struct MatvecArgs {
 
 struct MatmulArgs {
   Rows rows = {};
-  // [batch, cols], as many tokens as the kernel was bound for. Token t begins at x + t * x_stride, 64-byte aligned,
-  // with zeros past its cols elements. Kernels of bf16 activations get the tokens at x_bf16 instead: the upper halves
-  // of the float32 numbers.
+  // [batch, cols], the tokens that the kernel was bound for, or `tokens`. Token t begins at x + t * x_stride, 64-byte
+  // aligned, with zeros past its cols elements. Kernels of bf16 activations get the tokens at x_bf16 instead: the upper
+  // halves of the float32 numbers.
   const float* x = nullptr;
   const uint16_t* x_bf16 = nullptr;
   int64_t x_stride = 0;  // in activations: at least cols and kVectorPaddingBytes of zeros, and whole 64 bytes
@@ -118,6 +118,9 @@ struct MatmulArgs {
   // bf16. Only for kernels that can (KernelFacts::stores_bf16).
   uint16_t* y_bf16 = nullptr;
   std::byte* scratch = nullptr;
+  // Tokens to multiply, fewer than the kernel was bound for; 0: all of those. Only for kernels that can
+  // (KernelFacts::takes_fewer_tokens).
+  int tokens = 0;
 };
 
 // A whole chain at once: layer k's x is layer k-1's v. The binding holds each layer's y and v.
@@ -239,8 +242,9 @@ struct KernelFacts {
   // Tokens of bf16 may lie where a caller has them: nothing past a token's elements is read if cols, x_stride and the
   // address, in elements, are multiples of kTokenMultiple.
   bool takes_callers_tokens = false;
-  bool stores_bf16 = false;  // takes MatmulArgs::y_bf16
-  bool capturable = true;    // in a graph of a GPU; if not, passes are plain launches
+  bool stores_bf16 = false;         // takes MatmulArgs::y_bf16
+  bool takes_fewer_tokens = false;  // takes MatmulArgs::tokens
+  bool capturable = true;           // in a graph of a GPU; if not, passes are plain launches
 };
 
 inline constexpr int64_t kParameterBytes = 512;

@@ -127,7 +127,8 @@ backends::BoundKernel bind_pipeline(const backends::Policy& policy, backends::La
           {.scratch_bytes = sized.scratch_bytes(token_tiles),
            .rounding = rounding,
            .takes_callers_tokens = true,
-           .stores_bf16 = true}};
+           .stores_bf16 = true,
+           .takes_fewer_tokens = true}};
 }
 
 // The number of tokens at a time whose plan is done first.

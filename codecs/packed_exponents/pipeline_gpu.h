@@ -117,15 +117,17 @@ struct PipelinedProduct {
   bool early;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    const PipelinePlan& plan = sized.plan;
-    gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, batch);
+    PipelinePlan plan = sized.plan;
+    const int count = args.tokens > 0 ? args.tokens : batch;
+    plan.block_tokens = equal_blocks(count, plan.token_blocks.number());
+    gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, count);
     tokens.in_fours = gpu::stores_in_fours(args, 0, false);
     const LastShare last_share{arrived, reinterpret_cast<gpu::uint4*>(args.scratch), sized.divided_places};
     const auto start = [&](auto tiles) {
       constexpr int kTiles = decltype(tiles)::value;
       if (kTiles != token_tiles) return;
       const gpu::TensorMap x = gpu::tensor_map(
-          {reinterpret_cast<const std::byte*>(args.x_bf16), batch, matrix.cols, 2 * args.x_stride, plan.block_tokens});
+          {reinterpret_cast<const std::byte*>(args.x_bf16), count, matrix.cols, 2 * args.x_stride, plan.block_tokens});
       gpu::launch(multiply_pipelined<kTiles>,
                   {.grid = sized.blocks,
                    .block = pipeline_threads(plan.warpgroups),

@@ -57,7 +57,7 @@ class PipelinePlanner {
         rows_(shape.rows),
         groups_(quotient_up(shape.cols, kGroupColumns)),
         token_blocks_(quotient_up(batch, 8 * token_tiles)),
-        block_tokens_(quotient_up(quotient_up(batch, token_blocks_), 8) * 8),
+        block_tokens_(equal_blocks(batch, static_cast<int>(token_blocks_))),
         room_(device.shared_bytes - gpu::kBlockAlignment),
         units_(device.compute_units) {}
 
@@ -76,7 +76,9 @@ class PipelinePlanner {
   }
 
  private:
-  int64_t token_tiles_, rows_, groups_, token_blocks_, block_tokens_, room_, units_;
+  int64_t token_tiles_, rows_, groups_, token_blocks_;
+  int block_tokens_;
+  int64_t room_, units_;
   SizedPipeline best_;
 
   static int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -106,7 +108,7 @@ class PipelinePlanner {
     best_ = {{.warpgroups = warpgroups,
               .groups = gpu::Divisor(small(groups_)),
               .token_blocks = gpu::Divisor(small(token_blocks_)),
-              .block_tokens = small(block_tokens_),
+              .block_tokens = block_tokens_,
               .tiles = small(tiles),
               .whole_rounds = small(whole_rounds),
               .run = gpu::Divisor(small(run)),

@@ -37,6 +37,9 @@ struct PipelinePlan {
   int field_stages, token_stages;  // steps that are under way
   int token_places, gates;         // in shared memory, from the first place for a block on
 };
+// The tokens of each of so many equal blocks.
+inline int equal_blocks(int tokens, int blocks) { return ((tokens + blocks - 1) / blocks + 7) / 8 * 8; }
+
 // The most thread blocks that have a part of one tile, where runs divide tiles.
 ECMV_GPU_BOTH constexpr int most_shares(int groups, int run) {
   if (run % groups == 0) return 1;

@@ -163,17 +163,17 @@ struct TokenProduct {
   bool early;
 
   void operator()(void* stream, const MatmulArgs& args) const {
-    parts.each([&](int first, int batch, const SizedPlan& sized) {
+    parts.each(args, [&](int first, int batch, int planned, const SizedPlan& sized) {
       Bf16Tokens tokens = bf16_tokens_of(args, batch, first);
       const int in_scratch = sized.plan.in_cluster ? 1 : sized.plan.shares.number();
       if (in_scratch > 1) tokens.store_shares(args.scratch);
       tokens.in_fours = stores_in_fours(args, first, in_scratch > 1);
       if constexpr (kByWarpgroup && !Elements::kDealt)
         enqueue_token_blocks<Elements>(stream, tokens, rows.shape.cols, token_blocks(rows.shape.cols),
-                                       8 * token_tiles(tokens.batch, true, Elements::kFours),
+                                       8 * token_tiles(planned, true, Elements::kFours),
                                        args.scratch + share_scratch_bytes(in_scratch, rows.shape.rows), compute_units,
                                        early);
-      switch (token_tiles(tokens.batch, kByWarpgroup, Elements::kFours)) {
+      switch (token_tiles(planned, kByWarpgroup, Elements::kFours)) {
         case 1:
           if constexpr (!kByWarpgroup) start<1>(stream, tokens, sized);
           break;
@@ -268,7 +268,8 @@ BoundKernel bind_token_product(const Policy& policy, const Elements& elements, c
                               (kForm.warpgroup && !Elements::kDealt ? token_blocks_bytes(rows.shape.cols) : 0),
              .rounding = rounding,
              .takes_callers_tokens = true,
-             .stores_bf16 = true}};
+             .stores_bf16 = true,
+             .takes_fewer_tokens = true}};
   });
 }
 

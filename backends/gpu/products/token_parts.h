@@ -1,5 +1,5 @@
 // A batch that is multiplied in parts. All parts but the last have equally many tokens, so a batch needs two plans, and
-// both are made when the kernel is bound. Host code.
+// both are made when the kernel is bound. A call with fewer tokens uses the same plans. Host code.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,13 @@ template <typename Plan>
 struct TokenParts {
   int batch = 0, most = 0;
   Plan whole{}, rest{};  // the plan for `most` tokens, and the one for the remaining tokens
-  // Calls launch(first, tokens, plan) for every part.
+  // Calls launch(first, tokens, planned tokens, plan) for every part that has tokens.
   template <typename Launch>
-  void each(Launch launch) const {
-    for (int first = 0; first < batch; first += most) {
-      const int tokens = std::min(most, batch - first);
-      launch(first, tokens, tokens == most ? whole : rest);
+  void each(const MatmulArgs& args, Launch launch) const {
+    const int all = args.tokens > 0 ? args.tokens : batch;
+    for (int first = 0; first < all; first += most) {
+      const int planned = std::min(most, batch - first);
+      launch(first, std::min(planned, all - first), planned, planned == most ? whole : rest);
     }
   }
 };

@@ -316,7 +316,7 @@ struct MultiplyBySlabs {
   bool early;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    parts.each([&](int first, int batch, const FragmentsPlan& of) {
+    parts.each(args, [&](int first, int batch, int, const FragmentsPlan& of) {
       gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, batch, first);
       if (of.layout.shares > 1) tokens.store_shares(args.scratch);
       gpu::enqueue_token_blocks<SlabOrder>(stream, tokens, cols, blocks, kTokens, args.scratch + sums_bytes,

@@ -247,8 +247,8 @@ Workspace::Needs Product::needs() const {
 // --- calls -----------------------------------------------------------------------------------------------
 
 // A device loads a kernel when it is first launched, which must not be inside a capture. The product's own memory
-// stands in for the caller's; it is as large, and what it holds means nothing. Other kernels run where a part has all
-// of its tokens (reads_in_place, stores_in_place). A BLAS takes the same kernels for all matrices of a shape, so only
+// stands in for the caller's; it is as large, and what it holds means nothing. Other kernels run where tokens and
+// products need not be brought from place to place. A BLAS takes the same kernels for all matrices of a shape, so only
 // the first one runs all of those.
 void Product::run_all_once() {
   if (view_->shape.rows == 0) return;
@@ -256,9 +256,9 @@ void Product::run_all_once() {
   for (const auto& part : parts_) {
     const bool has_decoded = std::exchange(decodes, decodes || part->is_unfused);
     if (part->is_unfused && !workspace_->is_first(key_of(part->batch) + part->kernel) && has_decoded) continue;
-    for (const int tokens : {part->batch, 1})
-      enqueue_part(*part, nullptr, {piece_->tokens->data(), view_->shape.cols}, tokens,
-                   {piece_->sums->data(), view_->shape.rows});
+    for (const bool in_place : {true, false})
+      enqueue_part(*part, nullptr, {piece_->tokens->data(), view_->shape.cols}, in_place ? part->batch : 1,
+                   {piece_->sums->data(), view_->shape.rows}, in_place);
   }
   workspace_->engines.front().executor->wait();
 }
@@ -321,11 +321,16 @@ backends::MatmulArgs Product::product_args(const Part& part, const Workspace::Pi
           .y_stride = view_->shape.rows};
 }
 
+// Does the kernel multiply just so many tokens?
+bool Product::takes(const Part& part, int tokens) {
+  return tokens == part.batch || part.product.facts.takes_fewer_tokens;
+}
+
 // Does the kernel read the tokens where the caller has them?
 bool Product::reads_in_place(const Part& part, Tokens x, int tokens) const {
   constexpr int64_t kMultiple = backends::kTokenMultiple;
   return part.product.facts.takes_callers_tokens && part.activations == Activations::bf16 &&
-         request_.x == Activations::bf16 && tokens == part.batch && view_->shape.cols % kMultiple == 0 &&
+         request_.x == Activations::bf16 && takes(part, tokens) && view_->shape.cols % kMultiple == 0 &&
          (tokens == 1 ||
           (x.stride % kMultiple == 0 && x.stride <= std::numeric_limits<int>::max())) &&  // as a BLAS counts
          reinterpret_cast<uintptr_t>(x.place) % static_cast<uintptr_t>(kMultiple * backends::bytes_of(request_.x)) == 0;
@@ -334,22 +339,23 @@ bool Product::reads_in_place(const Part& part, Tokens x, int tokens) const {
 // Does the kernel store the products where the caller wants them?
 bool Product::stores_in_place(const Part& part, int tokens, Tokens y) const {
   return part.product.facts.stores_bf16 && request_.y == Activations::bf16 && request_.bias == nullptr &&
-         tokens == part.batch && (tokens == 1 || y.stride == view_->shape.rows);
+         takes(part, tokens) && (tokens == 1 || y.stride == view_->shape.rows);
 }
 
-// Where the kernel takes more tokens than there are, it multiplies what an earlier call left as well. Launches that
+// A kernel that takes no fewer tokens than it was bound for multiplies what an earlier call left as well. Launches that
 // bring tokens and products from place to place are left out where the kernel can do without them.
-void Product::enqueue_part(const Part& part, void* stream, Tokens x, int tokens, Tokens y) {
+void Product::enqueue_part(const Part& part, void* stream, Tokens x, int tokens, Tokens y, bool in_place) {
   const auto [rows, cols] = view_->shape;
   backends::MatmulArgs args = product_args(part, *piece_);
   std::array<backends::Step, 3> steps;
   size_t count = 0;
-  if (reads_in_place(part, x, tokens))
+  args.tokens = part.product.facts.takes_fewer_tokens ? tokens : 0;
+  if (in_place && reads_in_place(part, x, tokens))
     args.x_bf16 = reinterpret_cast<const uint16_t*>(x.place), args.x_stride = tokens == 1 ? cols : x.stride;
   else
     steps[count++] = backends::LoadTokens{x.place,          request_.x,    x.stride, piece_->tokens->data(),
                                           part.activations, args.x_stride, cols,     tokens};
-  const bool stores = stores_in_place(part, tokens, y);
+  const bool stores = in_place && stores_in_place(part, tokens, y);
   std::byte* const to = const_cast<std::byte*>(y.place);
   if (stores) args.y_bf16 = reinterpret_cast<uint16_t*>(to);
   steps[count++] = backends::Enqueue{&part.product, rows, 0, args};

@@ -76,7 +76,9 @@ class Product {
   backends::MatmulArgs product_args(const Part& part, const Workspace::Piece& piece) const;
   bool reads_in_place(const Part& part, Tokens x, int tokens) const;
   bool stores_in_place(const Part& part, int tokens, Tokens y) const;
-  void enqueue_part(const Part& part, void* stream, Tokens x, int tokens, Tokens y);
+  static bool takes(const Part& part, int tokens);
+  // `in_place`: where the kernel can.
+  void enqueue_part(const Part& part, void* stream, Tokens x, int tokens, Tokens y, bool in_place = true);
   void expect_usable(const std::byte* place, int64_t bytes, const std::string& what) const;
   void expect_call(const Tokens& x, int64_t tokens, const Tokens& y) const;
 

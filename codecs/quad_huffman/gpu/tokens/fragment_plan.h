@@ -124,7 +124,8 @@ inline backends::KernelFacts facts_of_shares(const backends::CompressedView& vie
           .takes_callers_tokens = true,
           // Sums of several shares are rounded by the launch that adds them.
           .stores_bf16 = parts.whole.rounds || (sums_of(parts.whole.layout) > 1 &&
-                                                (parts.rest.blocks == 0 || sums_of(parts.rest.layout) > 1))};
+                                                (parts.rest.blocks == 0 || sums_of(parts.rest.layout) > 1)),
+          .takes_fewer_tokens = true};
 }
 
 // Sums of several shares go to the scratch; a launch after the product adds them up, or those of the clusters.
@@ -136,7 +137,7 @@ struct MultiplyFragments {
   bool early;
 
   void operator()(void* stream, const backends::MatmulArgs& args) const {
-    parts.each([&](int first, int batch, const FragmentsPlan& of) {
+    parts.each(args, [&](int first, int batch, int, const FragmentsPlan& of) {
       gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, batch, first);
       const int of_cluster = of.layout.pairs ? 2 : 1, sums = sums_of(of.layout);
       if (sums > 1) tokens.store_shares(args.scratch);
