@@ -110,15 +110,23 @@ Stored open_checked(const CompressedView& view) {
 void decode(const CompressedView& view, std::span<std::byte> out) {
   const Stored stored = open_checked(view);
   for (int64_t row = 0; row < stored.rows; ++row) stored.decode_row(row, out.data() + 2 * row * stored.cols);
-  for (int64_t block = 0; block < block_count(stored.rows); ++block)
+  for (int64_t block = 0; block < block_count(stored.rows); ++block) {
+    int64_t last = -1;  // place of a record
     for (uint64_t i = stored.first_record(block); i < stored.first_record(block + 1); ++i) {
       const Record record = stored.record(i);
-      const int64_t row = block * kRowsPerBlock + record.row;
+      const int64_t row = block * kRowsPerBlock + record.row, place = row * stored.cols + record.col;
       require(row < stored.rows && record.col < stored.cols,
               "A record of a stream of packed_exponents lies outside the matrix.");
-      const uint16_t element = with_exponent(stored.field(row, record.col), record.exponent);
-      std::memcpy(out.data() + 2 * (row * stored.cols + record.col), &element, 2);
+      require(place > last, "The records of a stream of packed_exponents are not in the order of their elements.");
+      last = place;
+      // Kernels may know what is stored of an outlier without reading it.
+      const uint16_t field = stored.field(row, record.col), element = with_exponent(field, record.exponent),
+                     whole = static_cast<uint16_t>(field + (stored.lowest << 7));
+      require(element != whole && clamped(element, stored.lowest) == whole,
+              "A record of a stream of packed_exponents does not fit what is stored of its element.");
+      std::memcpy(out.data() + 2 * place, &element, 2);
     }
+  }
 }
 
 int64_t max_stored_bytes(datasets::Shape shape, const Settings&) {

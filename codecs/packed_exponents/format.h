@@ -5,7 +5,8 @@
 //   fields   blocks of 16 rows, each of groups of 128 columns: 192 bytes a row, row after row, see below; then 64 zero
 //            bytes
 //   blocks   uint64 a block of 16 rows, and one more: number of its first record
-//   records  uint32 each, by row and column: column in bits 0..19, row of the block in 20..23, exponent above
+//   records  uint32 each, by row and column, one an element: column in bits 0..19, row of the block in 20..23, exponent
+//            above. The exponent is outside of the window, and the element has the nearest code.
 //
 // A group of 128 columns is four strips of 32 and is stored as three lines of 32 words of 16 bits. Word w has column w
 // of every strip:

@@ -122,7 +122,7 @@ TEST_CASE("packed_exponents decodes rests of blocks and groups and all records o
   }
 }
 
-TEST_CASE("packed_exponents takes bf16 in up to 2^20 columns, and refuses streams that lead outside") {
+TEST_CASE("packed_exponents takes bf16 in up to 2^20 columns, and refuses streams that lead outside or lie") {
   CHECK(entry().codec->refuses(tests::gaussian_matrix({2, 3}, 4).view(), {}) ==
         "packed_exponents stores elements of bf16 only.");
   const datasets::MatrixView wide{{0, (int64_t{1} << 20) + 1}, datasets::ElementType::bf16, {}};
@@ -141,6 +141,20 @@ TEST_CASE("packed_exponents takes bf16 in up to 2^20 columns, and refuses stream
   std::vector<std::byte>& records = below.sections[format::kRecords].bytes;
   records[records.size() - 2] = std::byte{0xf0};
   CHECK_THROWS_AS(decode(below), MalformedStream);
+  // Records that change places, an element that has two, one whose exponent has a code, and one that is stored as no
+  // neighbour of its exponent.
+  CompressedMatrix turned = good, twice = good;
+  const auto record_in = [](CompressedMatrix& of, size_t i) {
+    return of.sections[format::kRecords].bytes.begin() + static_cast<std::ptrdiff_t>(4 * i);
+  };
+  std::swap_ranges(record_in(turned, 0), record_in(turned, 1), record_in(turned, 1));
+  CHECK_THROWS_AS(decode(turned), MalformedStream);
+  std::copy_n(record_in(twice, 0), 4, record_in(twice, 1));
+  CHECK_THROWS_AS(decode(twice), MalformedStream);
+  const int lowest = std::to_integer<int>(good.sections[format::kHeader].bytes[0]);
+  CHECK_THROWS_AS(decode(damaged(format::kRecords, 3, lowest + 1)), MalformedStream);
+  const int exponent = std::to_integer<int>(good.sections[format::kRecords].bytes[3]);
+  CHECK_THROWS_AS(decode(damaged(format::kRecords, 3, exponent < lowest ? lowest + 100 : lowest - 1)), MalformedStream);
   for (size_t section = 0; section < format::kSections; ++section) {
     CompressedMatrix shorter = good, none = good;
     shorter.sections[section].bytes.pop_back();
