@@ -12,7 +12,11 @@ struct SizedPipeline {
   PipelinePlan plan;
   int64_t blocks = 0, bytes = 0;  // bytes of shared memory; 0 where nothing fits
   double clocks = 0;              // reckoned
-  bool shares = false;            // runs divide tiles
+  int64_t divided_places = 0;     // lane groups of the tiles that runs divide (last_share_gpu.h)
+  int64_t scratch_bytes(int64_t token_tiles) const {
+    return divided_places * most_shares(plan.groups.number(), plan.run.number()) * token_tiles * gpu::kTokenLanes *
+           int64_t{sizeof(gpu::uint4)};
+  }
 };
 
 // Steps of fields, and of tokens, that are under way in a block with so much room; none where two do not fit.
@@ -115,7 +119,7 @@ class PipelinePlanner {
              blocks,
              stages.bytes(stages.fields, stages.tokens) + gpu::kBlockAlignment,
              clocks,
-             shares > 1};
+             shares > 1 ? divided * (rows / kBlockRows) : 0};
   }
 };
 

@@ -54,8 +54,8 @@ struct PipelineTile {
   int64_t first_block = 0;  // of 16 rows
   int token_block = 0;
   int first_group = 0, groups = 0;  // this thread block's steps of it
-  int others = 0;                   // thread blocks before this one that have parts of it
-  bool ends = true;                 // this one has its end
+  int share = 0, shares = 1;        // which of as many thread blocks that have a part of it
+  int divided = 0;                  // its number among the tiles that runs may divide
 
   // Part `i` of what this thread block does; false if there is none.
   ECMV_GPU_DEVICE bool find(const PipelinePlan& plan, int i) {
@@ -65,20 +65,19 @@ struct PipelineTile {
       tile = i * blocks + block;
       groups = plan.groups.number();
     } else {
-      const int whole = plan.whole_rounds * blocks, steps = (plan.tiles - whole) * plan.groups.number(),
-                begin = block * plan.run.number(),
-                end = begin + plan.run.number() < steps ? begin + plan.run.number() : steps;
-      if (begin >= end) return false;
-      // The last tile first: others may wait for its sums (tile_shares_gpu.h).
-      const int divided = plan.groups.quotient(end - 1) - (i - plan.whole_rounds),
-                tile_begin = divided * plan.groups.number(), tile_end = tile_begin + plan.groups.number();
-      if (tile_end <= begin) return false;
+      const int whole = plan.whole_rounds * blocks, begin = block * plan.run.number();
+      divided = plan.groups.quotient(begin) + (i - plan.whole_rounds);
       tile = whole + divided;
-      const int from = begin > tile_begin ? begin : tile_begin, to = end < tile_end ? end : tile_end;
-      others = block - plan.run.quotient(tile_begin);
-      ends = to == tile_end;
-      first_group = from - tile_begin;
-      groups = to - from;
+      if (tile >= plan.tiles) return false;
+      const int tile_begin = divided * plan.groups.number(), tile_end = tile_begin + plan.groups.number(),
+                first = begin > tile_begin ? begin : tile_begin,
+                end = begin + plan.run.number() < tile_end ? begin + plan.run.number() : tile_end;
+      if (first >= end) return false;
+      const int first_share = plan.run.quotient(tile_begin);
+      share = block - first_share;
+      shares = plan.run.quotient(tile_end - 1) - first_share + 1;
+      first_group = first - tile_begin;
+      groups = end - first;
     }
     const int row_tile = plan.token_blocks.quotient(tile);
     token_block = tile - row_tile * plan.token_blocks.number();
