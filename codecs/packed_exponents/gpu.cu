@@ -101,7 +101,7 @@ std::string refuses_pipeline(const backends::CompressedView& matrix, const backe
   if (matrix.shape.cols % backends::kTokenMultiple != 0)
     return "The kernel takes columns in multiples of " + std::to_string(backends::kTokenMultiple) + ".";
   if (sized_pipeline(policy.as<PipelinePolicy>().tokens / 8, 1, matrix, device).bytes == 0)
-    return "The steps that are under way do not fit the " + std::to_string(device.shared_bytes) +
+    return "Two steps of fields and tokens do not fit the " + std::to_string(device.shared_bytes) +
            " bytes of shared memory that a block has here.";
   return "";
 }
@@ -120,11 +120,15 @@ backends::BoundKernel bind_pipeline(const backends::Policy& policy, backends::La
   rounding.raised = elements.raised;
   return {PipelinedProduct{matrix, elements, view.sections[kFields].bytes.data(),
                            static_cast<int64_t>(view.sections[kFields].bytes.size()),
-                           sized.shares ? place.zeroed(TileShares::bytes(
-                                              sized.blocks, int64_t{plan.warpgroups} * gpu::kWarpgroup, token_tiles))
-                                        : nullptr,
+                           sized.divided_places == 0 ? nullptr
+                                                     : reinterpret_cast<uint32_t*>(place.zeroed(
+                                                           sized.divided_places * int64_t{sizeof(uint32_t)})),
                            sized, batch, token_tiles, gpu::have_early_launches(device)},
-          {.rounding = rounding, .takes_callers_tokens = true, .stores_bf16 = true, .takes_fewer_tokens = true}};
+          {.scratch_bytes = sized.scratch_bytes(token_tiles),
+           .rounding = rounding,
+           .takes_callers_tokens = true,
+           .stores_bf16 = true,
+           .takes_fewer_tokens = true}};
 }
 
 // The number of tokens at a time whose plan is done first.

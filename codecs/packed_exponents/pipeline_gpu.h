@@ -8,9 +8,9 @@
 
 #include <algorithm>
 
+#include "codecs/packed_exponents/last_share_gpu.h"
 #include "codecs/packed_exponents/pipeline_plan_gpu.h"
 #include "codecs/packed_exponents/tile_product_gpu.h"
-#include "codecs/packed_exponents/tile_shares_gpu.h"
 
 namespace ecmv::codecs::packed_exponents::ECMV_GPU_NAMESPACE {
 
@@ -46,7 +46,7 @@ ECMV_GPU_DEVICE void store_sums(const gpu::Bf16Tokens& all, int first_token, int
 template <int kTokenTiles>
 ECMV_GPU_DEVICE void multiply_tiles(const FieldsOnGpu& matrix, const RaisedElements& elements, const PipelinePlan& plan,
                                     const Stages& fields, const Stages& tokens, const gpu::Bf16Tokens& all,
-                                    const TileShares& shares, int own) {
+                                    const LastShare& last_share, int own) {
   RecordPatches records;
   PipelineTile next;
   const auto find = [&](int part) {
@@ -54,7 +54,6 @@ ECMV_GPU_DEVICE void multiply_tiles(const FieldsOnGpu& matrix, const RaisedEleme
     if (there) records.load(matrix, next.first_block + own);
     return there;
   };
-  const int lane_groups = plan.warpgroups * gpu::kWarpgroup;
   bool more = find(0);
   gpu::wait_for_previous();
   TileProduct<kTokenTiles> product(matrix, elements, fields, tokens, own);
@@ -62,11 +61,9 @@ ECMV_GPU_DEVICE void multiply_tiles(const FieldsOnGpu& matrix, const RaisedEleme
     const PipelineTile tile = next;
     product.run(tile, records);
     more = find(part);  // the next tile's records come while these sums are stored
-    if (!tile.ends) {
-      shares.leave(own, lane_groups, product.sums);
+    if (tile.shares > 1 &&
+        !last_share.add(tile.share, tile.shares, tile.divided * plan.warpgroups * gpu::kWarpgroup + own, product.sums))
       continue;
-    }
-    shares.take(own, lane_groups, tile.others, product.sums);
     store_sums(all, tile.token_block * plan.block_tokens, plan.block_tokens, (tile.first_block + own) * kBlockRows,
                matrix.rows, product.sums);
   }
@@ -75,13 +72,13 @@ ECMV_GPU_DEVICE void multiply_tiles(const FieldsOnGpu& matrix, const RaisedEleme
 template <int kTokenTiles>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups), 1) void multiply_pipelined(
     FieldsOnGpu matrix, RaisedElements elements, ECMV_GPU_GRID_CONSTANT const FieldMaps maps,
-    ECMV_GPU_GRID_CONSTANT const gpu::TensorMap x, PipelinePlan plan, gpu::Bf16Tokens tokens, TileShares shares) {
-  constexpr int kTokenBytes = token_place_bytes(kTokenTiles);
+    ECMV_GPU_GRID_CONSTANT const gpu::TensorMap x, PipelinePlan plan, gpu::Bf16Tokens tokens, LastShare last_share) {
+  constexpr int kTokenBytes = halves_at_once(kTokenTiles) * 8 * kTokenTiles * gpu::kBlockTokenBytes;
+  const gpu::Pointer<std::byte> first = gpu::first_block(gpu::shared_memory()), gates = first + plan.gates;
   const int consumers = plan.warpgroups * gpu::kWarpgroup, group = LaneGroup::uniform(LaneGroup::group());
-  // Tokens come first: their places are constants.
-  const gpu::Pointer<std::byte> gates = gpu::first_block(gpu::shared_memory()), first = gates + gpu::kBlockAlignment;
-  const Stages token_stages{kTokenBytes, first, gates},
-      fields{consumers * kBlockFieldBytes, first + Stages::all_bytes(kTokenBytes), gates + Stages::kAllGateBytes};
+  const Stages fields{plan.field_stages, consumers * kBlockFieldBytes, first, gates},
+      token_stages{plan.token_stages, kTokenBytes, first + plan.token_places,
+                   gates + plan.field_stages * Stages::kGateBytes};
   if (gpu::thread_index() == 0) {
     fields.init(static_cast<uint32_t>(consumers));
     token_stages.init(static_cast<uint32_t>(consumers));
@@ -99,7 +96,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups), 1) void multi
     }
   } else {
     gpu::change_registers<kMultiplierRegisters, true>();
-    multiply_tiles<kTokenTiles>(matrix, elements, plan, fields, token_stages, tokens, shares, group);
+    multiply_tiles<kTokenTiles>(matrix, elements, plan, fields, token_stages, tokens, last_share, group);
   }
 }
 
@@ -114,7 +111,7 @@ struct PipelinedProduct {
   RaisedElements elements;
   const std::byte* fields;
   int64_t field_bytes;
-  std::byte* shares;
+  uint32_t* arrived;
   SizedPipeline sized;
   int batch, token_tiles;
   bool early;
@@ -125,6 +122,7 @@ struct PipelinedProduct {
     plan.block_tokens = equal_blocks(count, plan.token_blocks.number());
     gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, count);
     tokens.in_fours = gpu::stores_in_fours(args, 0, false);
+    const LastShare last_share{arrived, reinterpret_cast<gpu::uint4*>(args.scratch), sized.divided_places};
     const auto start = [&](auto tiles) {
       constexpr int kTiles = decltype(tiles)::value;
       if (kTiles != token_tiles) return;
@@ -134,10 +132,8 @@ struct PipelinedProduct {
                   {.grid = sized.blocks,
                    .block = pipeline_threads(plan.warpgroups),
                    .shared_bytes = sized.bytes,
-                   .early = early,
-                   .in_order = shares != nullptr},
-                  stream, matrix, elements, maps_of(plan), x, plan, tokens,
-                  TileShares{reinterpret_cast<gpu::uint4*>(shares)});
+                   .early = early},
+                  stream, matrix, elements, maps_of(plan), x, plan, tokens, last_share);
     };
     start(std::integral_constant<int, 8>());
     start(std::integral_constant<int, 16>());

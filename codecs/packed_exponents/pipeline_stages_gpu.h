@@ -28,12 +28,14 @@ inline constexpr int kCopierRegisters = 40, kMultiplierRegisters = 232;
 ECMV_GPU_BOTH constexpr int halves_at_once(int token_tiles) { return token_tiles < 32 ? 2 : 1; }
 
 struct PipelinePlan {
-  int warpgroups;             // that multiply
-  gpu::Divisor groups;        // of 128 columns: the steps of a tile
-  gpu::Divisor token_blocks;  // equal blocks of tokens
-  int block_tokens;           // tokens of one, a multiple of eight
-  int tiles, whole_rounds;    // rounds in which each thread block has a whole tile
-  gpu::Divisor run;           // steps that a thread block has of the other tiles, one after the other
+  int warpgroups;                  // that multiply
+  gpu::Divisor groups;             // of 128 columns: the steps of a tile
+  gpu::Divisor token_blocks;       // equal blocks of tokens
+  int block_tokens;                // tokens of one, a multiple of eight
+  int tiles, whole_rounds;         // rounds in which each thread block has a whole tile
+  gpu::Divisor run;                // steps that a thread block has of the other tiles, one after the other
+  int field_stages, token_stages;  // steps that are under way
+  int token_places, gates;         // in shared memory, from the first place for a block on
 };
 // The tokens of each of so many equal blocks.
 inline int equal_blocks(int tokens, int blocks) { return ((tokens + blocks - 1) / blocks + 7) / 8 * 8; }
@@ -52,8 +54,8 @@ struct PipelineTile {
   int64_t first_block = 0;  // of 16 rows
   int token_block = 0;
   int first_group = 0, groups = 0;  // this thread block's steps of it
-  int others = 0;                   // thread blocks before this one that have parts of it
-  bool ends = true;                 // this one has its end
+  int share = 0, shares = 1;        // which of as many thread blocks that have a part of it
+  int divided = 0;                  // its number among the tiles that runs may divide
 
   // Part `i` of what this thread block does; false if there is none.
   ECMV_GPU_DEVICE bool find(const PipelinePlan& plan, int i) {
@@ -63,20 +65,19 @@ struct PipelineTile {
       tile = i * blocks + block;
       groups = plan.groups.number();
     } else {
-      const int whole = plan.whole_rounds * blocks, steps = (plan.tiles - whole) * plan.groups.number(),
-                begin = block * plan.run.number(),
-                end = begin + plan.run.number() < steps ? begin + plan.run.number() : steps;
-      if (begin >= end) return false;
-      // The last tile first: others may wait for its sums (tile_shares_gpu.h).
-      const int divided = plan.groups.quotient(end - 1) - (i - plan.whole_rounds),
-                tile_begin = divided * plan.groups.number(), tile_end = tile_begin + plan.groups.number();
-      if (tile_end <= begin) return false;
+      const int whole = plan.whole_rounds * blocks, begin = block * plan.run.number();
+      divided = plan.groups.quotient(begin) + (i - plan.whole_rounds);
       tile = whole + divided;
-      const int from = begin > tile_begin ? begin : tile_begin, to = end < tile_end ? end : tile_end;
-      others = block - plan.run.quotient(tile_begin);
-      ends = to == tile_end;
-      first_group = from - tile_begin;
-      groups = to - from;
+      if (tile >= plan.tiles) return false;
+      const int tile_begin = divided * plan.groups.number(), tile_end = tile_begin + plan.groups.number(),
+                first = begin > tile_begin ? begin : tile_begin,
+                end = begin + plan.run.number() < tile_end ? begin + plan.run.number() : tile_end;
+      if (first >= end) return false;
+      const int first_share = plan.run.quotient(tile_begin);
+      share = block - first_share;
+      shares = plan.run.quotient(tile_end - 1) - first_share + 1;
+      first_group = first - tile_begin;
+      groups = end - first;
     }
     const int row_tile = plan.token_blocks.quotient(tile);
     token_block = tile - row_tile * plan.token_blocks.number();
@@ -85,58 +86,50 @@ struct PipelineTile {
   }
 };
 
-// Four places for what a producer copies, used in turn, with gates for places that are full and for those that are
-// free. (Six of fields and fewer of tokens, or the reverse, were as fast, three of tokens slower.)
+// Places for what a producer copies, used in turn, with gates for places that are full and for those that are free.
 struct Stages {
-  int bytes;  // of a place
+  int count, bytes;
   gpu::Pointer<std::byte> places, gates;
 
-  static constexpr int kCount = 4, kGateBytes = gpu::Arrival::kBytes + gpu::kGateBytes;
-  // Bytes of places and of their gates.
-  static ECMV_GPU_BOTH constexpr int all_bytes(int bytes) { return kCount * bytes; }
-  static constexpr int kAllGateBytes = kCount * kGateBytes;
+  static constexpr int kGateBytes = gpu::Arrival::kBytes + gpu::kGateBytes;
   // Walks the places in turn.
   struct Turn {
-    unsigned use = 0;
-    ECMV_GPU_DEVICE int stage() const { return static_cast<int>(use % kCount); }
-    ECMV_GPU_DEVICE int phase() const { return static_cast<int>(use / kCount % 2); }
-    ECMV_GPU_DEVICE Turn next() const { return {use + 1}; }
+    int stage = 0, phase = 0;
+    ECMV_GPU_DEVICE void next(int count) {
+      if (++stage == count) stage = 0, phase ^= 1;
+    }
   };
-  ECMV_GPU_DEVICE gpu::Arrival full(const Turn& turn) const { return gpu::Arrival(gates + turn.stage() * kGateBytes); }
+  ECMV_GPU_DEVICE gpu::Arrival full(const Turn& turn) const { return gpu::Arrival(gates + turn.stage * kGateBytes); }
   ECMV_GPU_DEVICE gpu::Gate free(const Turn& turn) const {
-    return gpu::Gate(gates + (turn.stage() * kGateBytes + gpu::Arrival::kBytes));
+    return gpu::Gate(gates + (turn.stage * kGateBytes + gpu::Arrival::kBytes));
   }
   ECMV_GPU_DEVICE void init(uint32_t readers) const {
-    for (Turn turn; turn.use < kCount; turn = turn.next()) {
+    Turn turn;
+    for (int i = 0; i < count; ++i) {
       full(turn).init();
       free(turn).init(readers);
+      turn.next(count);
     }
   }
-  ECMV_GPU_DEVICE gpu::Pointer<std::byte> place(const Turn& turn) const { return places + turn.stage() * bytes; }
-  ECMV_GPU_DEVICE bool is_full(const Turn& turn) const { return full(turn).ended(turn.phase()); }
+  ECMV_GPU_DEVICE gpu::Pointer<std::byte> place(const Turn& turn) const { return places + turn.stage * bytes; }
+  ECMV_GPU_DEVICE Turn after(Turn turn) const {
+    turn.next(count);
+    return turn;
+  }
+  ECMV_GPU_DEVICE bool is_full(const Turn& turn) const { return full(turn).ended(turn.phase); }
   // `there`: it is full.
   ECMV_GPU_DEVICE void wait_full(const Turn& turn, bool there) const {
-    if (!there) full(turn).wait(turn.phase());
+    if (!there) full(turn).wait(turn.phase);
   }
   // All places are free at first.
-  ECMV_GPU_DEVICE void wait_free(const Turn& turn) const { free(turn).wait(turn.phase() ^ 1); }
+  ECMV_GPU_DEVICE void wait_free(const Turn& turn) const { free(turn).wait(turn.phase ^ 1); }
   // All lanes of a lane group have read. They go on to the next place.
   ECMV_GPU_DEVICE void leave(Turn& turn) const {
     LaneGroup::sync();
     if (LaneGroup::lane() == 0) free(turn).arrive();
-    turn = turn.next();
+    turn.next(count);
   }
 };
-
-// Bytes of the places for what is copied at once of eight times so many tokens.
-ECMV_GPU_BOTH constexpr int token_place_bytes(int token_tiles) {
-  return halves_at_once(token_tiles) * 8 * token_tiles * gpu::kBlockTokenBytes;
-}
-// Shared memory: to the first multiple of kBlockAlignment, gates, tokens, fields.
-ECMV_GPU_BOTH constexpr int pipeline_bytes(int token_tiles, int field_bytes) {
-  return 2 * gpu::kBlockAlignment + Stages::all_bytes(token_place_bytes(token_tiles) + field_bytes);
-}
-static_assert(2 * Stages::kAllGateBytes <= gpu::kBlockAlignment);
 
 // The fields as boxes of a step: of all rows of a tile, and of one block of 16 rows. Blocks lie equally far from each
 // other, all but the last one if it has fewer rows, which is copied alone.
@@ -173,7 +166,7 @@ ECMV_GPU_DEVICE void produce_fields(const FieldsOnGpu& matrix, const FieldMaps& 
                         (first + int64_t{group} * (192 * rows)) / gpu::kBlockTokenBytes, 0);
         }
       }
-      turn = turn.next();
+      turn.next(fields.count);
     }
   }
 }
@@ -196,7 +189,7 @@ ECMV_GPU_DEVICE void produce_tokens(const gpu::TensorMap& x, const PipelinePlan&
       ECMV_GPU_UNROLL
       for (int i = 0; i < kBoxes; ++i, col += gpu::kBlockCols)
         gpu::copy_box(full, tokens.place(turn) + i * kBoxBytes, x, tile.token_block * plan.block_tokens, col);
-      turn = turn.next();
+      turn.next(tokens.count);
     }
   }
 }
