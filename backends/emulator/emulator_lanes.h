@@ -68,11 +68,6 @@ struct Lanes {
     for (int i = 0; i < size(); ++i) sum += static_cast<uint32_t>(met[i]);
     return static_cast<int32_t>(sum);
   }
-  static uint32_t reduce_or(uint32_t bits, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-    const uint64_t* met = meet({"reduce_or", file, line, size()}, bits_of(bits));
-    for (int i = 0; i < size(); ++i) bits |= static_cast<uint32_t>(met[i]);
-    return bits;
-  }
   static int32_t reduce_max(int32_t value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     const uint64_t* met = meet({"reduce_max", file, line, size()}, bits_of(value));
     for (int i = 0; i < size(); ++i)

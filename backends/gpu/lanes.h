@@ -125,19 +125,6 @@ struct Lanes {
       return value;
     }
   }
-  // The bits that any lane has, in every lane.
-  static ECMV_GPU_DEVICE uint32_t reduce_or(uint32_t bits) {
-#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    if constexpr (size() == 32) {
-      return __reduce_or_sync(members(), bits);
-    } else
-#endif
-    {
-      ECMV_GPU_UNROLL
-      for (int distance = size() / 2; distance > 0; distance /= 2) bits |= shuffle_xor(bits, distance);
-      return bits;
-    }
-  }
   // The greatest over the group, in every lane.
   static ECMV_GPU_DEVICE int32_t reduce_max(int32_t value) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

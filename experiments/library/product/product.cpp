@@ -321,7 +321,8 @@ backends::MatmulArgs Product::product_args(const Part& part, const Workspace::Pi
           .y_stride = view_->shape.rows};
 }
 
-// Does the kernel multiply just so many tokens?
+// Does the kernel multiply just so many tokens? A BLAS does not: for another number it may take a kernel that would be
+// loaded inside a capture.
 bool Product::takes(const Part& part, int tokens) {
   return tokens == part.batch || part.product.facts.takes_fewer_tokens;
 }
