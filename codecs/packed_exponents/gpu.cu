@@ -101,7 +101,7 @@ std::string refuses_pipeline(const backends::CompressedView& matrix, const backe
   if (matrix.shape.cols % backends::kTokenMultiple != 0)
     return "The kernel takes columns in multiples of " + std::to_string(backends::kTokenMultiple) + ".";
   if (sized_pipeline(policy.as<PipelinePolicy>().tokens / 8, 1, matrix, device).bytes == 0)
-    return "Two steps of fields and tokens do not fit the " + std::to_string(device.shared_bytes) +
+    return "The steps that are under way do not fit the " + std::to_string(device.shared_bytes) +
            " bytes of shared memory that a block has here.";
   return "";
 }

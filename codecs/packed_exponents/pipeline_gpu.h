@@ -73,12 +73,12 @@ template <int kTokenTiles>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups), 1) void multiply_pipelined(
     FieldsOnGpu matrix, RaisedElements elements, ECMV_GPU_GRID_CONSTANT const FieldMaps maps,
     ECMV_GPU_GRID_CONSTANT const gpu::TensorMap x, PipelinePlan plan, gpu::Bf16Tokens tokens, LastShare last_share) {
-  constexpr int kTokenBytes = halves_at_once(kTokenTiles) * 8 * kTokenTiles * gpu::kBlockTokenBytes;
-  const gpu::Pointer<std::byte> first = gpu::first_block(gpu::shared_memory()), gates = first + plan.gates;
+  constexpr int kTokenBytes = token_place_bytes(kTokenTiles);
   const int consumers = plan.warpgroups * gpu::kWarpgroup, group = LaneGroup::uniform(LaneGroup::group());
-  const Stages fields{plan.field_stages, consumers * kBlockFieldBytes, first, gates},
-      token_stages{plan.token_stages, kTokenBytes, first + plan.token_places,
-                   gates + plan.field_stages * Stages::kGateBytes};
+  // Tokens come first: their places are constants.
+  const gpu::Pointer<std::byte> gates = gpu::first_block(gpu::shared_memory()), first = gates + gpu::kBlockAlignment;
+  const Stages token_stages{kTokenBytes, first, gates},
+      fields{consumers * kBlockFieldBytes, first + Stages::all_bytes(kTokenBytes), gates + Stages::kAllGateBytes};
   if (gpu::thread_index() == 0) {
     fields.init(static_cast<uint32_t>(consumers));
     token_stages.init(static_cast<uint32_t>(consumers));

@@ -19,30 +19,6 @@ struct SizedPipeline {
   }
 };
 
-// Steps of fields, and of tokens, that are under way in a block with so much room; none where two do not fit.
-struct PipelineStages {
-  int64_t field_bytes, token_bytes;  // of a step, and of the halves that are copied at once
-  int64_t fields = 2, tokens = 2;
-
-  PipelineStages(int warpgroups, int token_tiles_at_once, int64_t room)
-      : field_bytes(int64_t{warpgroups} * gpu::kWarpgroup * kBlockFieldBytes),
-        token_bytes(int64_t{halves_at_once(token_tiles_at_once)} * token_tiles_at_once * 8 * gpu::kBlockTokenBytes) {
-    if (bytes(fields, tokens) > room) fields = tokens = 0;
-    const int64_t halves = halves_at_once(token_tiles_at_once);
-    while (fields > 0 && (fields < 6 || halves * tokens < 12)) {
-      if (2 * fields <= halves * tokens && bytes(fields + 1, tokens) <= room)
-        ++fields;
-      else if (bytes(fields, tokens + 1) <= room)
-        ++tokens;
-      else
-        break;
-    }
-  }
-  int64_t bytes(int64_t of_fields, int64_t of_tokens) const {
-    return of_fields * (field_bytes + Stages::kGateBytes) + of_tokens * (token_bytes + Stages::kGateBytes);
-  }
-};
-
 // The plan that is done first, by rates of an H200 under load (1.5 GHz): bytes a clock of its memory; clocks of a step,
 // in one piece or in two (tile_product_gpu.h), for each warpgroup, and for each of its tiles of eight tokens; clocks of
 // a tile besides its steps; bytes a clock of sums that are added. Fitted to 148 products of seven shapes (NOTES.md):
@@ -58,7 +34,7 @@ class PipelinePlanner {
         groups_(quotient_up(shape.cols, kGroupColumns)),
         token_blocks_(quotient_up(batch, 8 * token_tiles)),
         block_tokens_(equal_blocks(batch, static_cast<int>(token_blocks_))),
-        room_(device.shared_bytes - gpu::kBlockAlignment),
+        room_(device.shared_bytes),
         units_(device.compute_units) {}
 
   // Tries tiles as a whole, in equal runs of all steps but those of whole rounds, and in equal parts.
@@ -85,8 +61,9 @@ class PipelinePlanner {
   static double number(int64_t value) { return static_cast<double>(value); }
 
   void consider(int warpgroups, int64_t tiles, int64_t whole_rounds, int64_t run) {
-    const PipelineStages stages(warpgroups, static_cast<int>(token_tiles_), room_);
-    if (stages.fields == 0) return;
+    const int field_bytes = static_cast<int>(warpgroups) * gpu::kWarpgroup * kBlockFieldBytes,
+              bytes = pipeline_bytes(static_cast<int>(token_tiles_), field_bytes);
+    if (bytes > room_) return;
     const int64_t rows = warpgroups * kWarpgroupRows, divided = tiles - whole_rounds * units_,
                   blocks = whole_rounds > 0 ? units_ : quotient_up(divided * groups_, run),
                   shares = divided == 0 ? 1 : most_shares(static_cast<int>(groups_), static_cast<int>(run));
@@ -95,15 +72,13 @@ class PipelinePlanner {
     const int64_t parts =
         whole_rounds + (divided > 0 ? quotient_up(run, groups_) : 0) + (shares > 1 && groups_ % run != 0 ? 1 : 0);
     // Clocks of a step: what its bytes take of memory, what its lane groups do, or its products.
-    const double step = std::max(
-                     {number(stages.field_bytes * blocks) / number(std::min(token_blocks_, blocks)) / kMemoryBytes,
-                      (token_tiles_ < 32 ? kStep : kStepOfTwo) +
-                          number(warpgroups) * (kWarpgroupStep + kTokensStep * number(token_tiles_)),
-                      number(32 * warpgroups * token_tiles_)}),
+    const double step = std::max({number(field_bytes * blocks) / number(std::min(token_blocks_, blocks)) / kMemoryBytes,
+                                  (token_tiles_ < 32 ? kStep : kStepOfTwo) +
+                                      number(warpgroups) * (kWarpgroupStep + kTokensStep * number(token_tiles_)),
+                                  number(32 * warpgroups * token_tiles_)}),
                  clocks = number(whole_rounds * groups_ + (divided > 0 ? run : 0)) * step + number(parts) * kOwnTime +
                           (shares > 1 ? number(shares * rows * token_tiles_ * 32) / kAddedBytes : 0);
     if (best_.bytes != 0 && clocks >= best_.clocks) return;
-    const int64_t token_places = stages.fields * stages.field_bytes;
     const auto small = [](int64_t value) { return static_cast<int>(value); };
     best_ = {{.warpgroups = warpgroups,
               .groups = gpu::Divisor(small(groups_)),
@@ -111,13 +86,9 @@ class PipelinePlanner {
               .block_tokens = block_tokens_,
               .tiles = small(tiles),
               .whole_rounds = small(whole_rounds),
-              .run = gpu::Divisor(small(run)),
-              .field_stages = small(stages.fields),
-              .token_stages = small(stages.tokens),
-              .token_places = small(token_places),
-              .gates = small(token_places + stages.tokens * stages.token_bytes)},
+              .run = gpu::Divisor(small(run))},
              blocks,
-             stages.bytes(stages.fields, stages.tokens) + gpu::kBlockAlignment,
+             bytes,
              clocks,
              shares > 1 ? divided * (rows / kBlockRows) : 0};
   }

@@ -28,14 +28,12 @@ inline constexpr int kCopierRegisters = 40, kMultiplierRegisters = 232;
 ECMV_GPU_BOTH constexpr int halves_at_once(int token_tiles) { return token_tiles < 32 ? 2 : 1; }
 
 struct PipelinePlan {
-  int warpgroups;                  // that multiply
-  gpu::Divisor groups;             // of 128 columns: the steps of a tile
-  gpu::Divisor token_blocks;       // equal blocks of tokens
-  int block_tokens;                // tokens of one, a multiple of eight
-  int tiles, whole_rounds;         // rounds in which each thread block has a whole tile
-  gpu::Divisor run;                // steps that a thread block has of the other tiles, one after the other
-  int field_stages, token_stages;  // steps that are under way
-  int token_places, gates;         // in shared memory, from the first place for a block on
+  int warpgroups;             // that multiply
+  gpu::Divisor groups;        // of 128 columns: the steps of a tile
+  gpu::Divisor token_blocks;  // equal blocks of tokens
+  int block_tokens;           // tokens of one, a multiple of eight
+  int tiles, whole_rounds;    // rounds in which each thread block has a whole tile
+  gpu::Divisor run;           // steps that a thread block has of the other tiles, one after the other
 };
 // The tokens of each of so many equal blocks.
 inline int equal_blocks(int tokens, int blocks) { return ((tokens + blocks - 1) / blocks + 7) / 8 * 8; }
@@ -86,50 +84,58 @@ struct PipelineTile {
   }
 };
 
-// Places for what a producer copies, used in turn, with gates for places that are full and for those that are free.
+// Four places for what a producer copies, used in turn, with gates for places that are full and for those that are
+// free. (Six of fields and fewer of tokens, or the reverse, were as fast, three of tokens slower.)
 struct Stages {
-  int count, bytes;
+  int bytes;  // of a place
   gpu::Pointer<std::byte> places, gates;
 
-  static constexpr int kGateBytes = gpu::Arrival::kBytes + gpu::kGateBytes;
+  static constexpr int kCount = 4, kGateBytes = gpu::Arrival::kBytes + gpu::kGateBytes;
+  // Bytes of places and of their gates.
+  static ECMV_GPU_BOTH constexpr int all_bytes(int bytes) { return kCount * bytes; }
+  static constexpr int kAllGateBytes = kCount * kGateBytes;
   // Walks the places in turn.
   struct Turn {
-    int stage = 0, phase = 0;
-    ECMV_GPU_DEVICE void next(int count) {
-      if (++stage == count) stage = 0, phase ^= 1;
-    }
+    unsigned use = 0;
+    ECMV_GPU_DEVICE int stage() const { return static_cast<int>(use % kCount); }
+    ECMV_GPU_DEVICE int phase() const { return static_cast<int>(use / kCount % 2); }
+    ECMV_GPU_DEVICE Turn next() const { return {use + 1}; }
   };
-  ECMV_GPU_DEVICE gpu::Arrival full(const Turn& turn) const { return gpu::Arrival(gates + turn.stage * kGateBytes); }
+  ECMV_GPU_DEVICE gpu::Arrival full(const Turn& turn) const { return gpu::Arrival(gates + turn.stage() * kGateBytes); }
   ECMV_GPU_DEVICE gpu::Gate free(const Turn& turn) const {
-    return gpu::Gate(gates + (turn.stage * kGateBytes + gpu::Arrival::kBytes));
+    return gpu::Gate(gates + (turn.stage() * kGateBytes + gpu::Arrival::kBytes));
   }
   ECMV_GPU_DEVICE void init(uint32_t readers) const {
-    Turn turn;
-    for (int i = 0; i < count; ++i) {
+    for (Turn turn; turn.use < kCount; turn = turn.next()) {
       full(turn).init();
       free(turn).init(readers);
-      turn.next(count);
     }
   }
-  ECMV_GPU_DEVICE gpu::Pointer<std::byte> place(const Turn& turn) const { return places + turn.stage * bytes; }
-  ECMV_GPU_DEVICE Turn after(Turn turn) const {
-    turn.next(count);
-    return turn;
-  }
-  ECMV_GPU_DEVICE bool is_full(const Turn& turn) const { return full(turn).ended(turn.phase); }
+  ECMV_GPU_DEVICE gpu::Pointer<std::byte> place(const Turn& turn) const { return places + turn.stage() * bytes; }
+  ECMV_GPU_DEVICE bool is_full(const Turn& turn) const { return full(turn).ended(turn.phase()); }
   // `there`: it is full.
   ECMV_GPU_DEVICE void wait_full(const Turn& turn, bool there) const {
-    if (!there) full(turn).wait(turn.phase);
+    if (!there) full(turn).wait(turn.phase());
   }
   // All places are free at first.
-  ECMV_GPU_DEVICE void wait_free(const Turn& turn) const { free(turn).wait(turn.phase ^ 1); }
+  ECMV_GPU_DEVICE void wait_free(const Turn& turn) const { free(turn).wait(turn.phase() ^ 1); }
   // All lanes of a lane group have read. They go on to the next place.
   ECMV_GPU_DEVICE void leave(Turn& turn) const {
     LaneGroup::sync();
     if (LaneGroup::lane() == 0) free(turn).arrive();
-    turn.next(count);
+    turn = turn.next();
   }
 };
+
+// Bytes of the places for what is copied at once of eight times so many tokens.
+ECMV_GPU_BOTH constexpr int token_place_bytes(int token_tiles) {
+  return halves_at_once(token_tiles) * 8 * token_tiles * gpu::kBlockTokenBytes;
+}
+// Shared memory: to the first multiple of kBlockAlignment, gates, tokens, fields.
+ECMV_GPU_BOTH constexpr int pipeline_bytes(int token_tiles, int field_bytes) {
+  return 2 * gpu::kBlockAlignment + Stages::all_bytes(token_place_bytes(token_tiles) + field_bytes);
+}
+static_assert(2 * Stages::kAllGateBytes <= gpu::kBlockAlignment);
 
 // The fields as boxes of a step: of all rows of a tile, and of one block of 16 rows. Blocks lie equally far from each
 // other, all but the last one if it has fewer rows, which is copied alone.
@@ -166,7 +172,7 @@ ECMV_GPU_DEVICE void produce_fields(const FieldsOnGpu& matrix, const FieldMaps& 
                         (first + int64_t{group} * (192 * rows)) / gpu::kBlockTokenBytes, 0);
         }
       }
-      turn.next(fields.count);
+      turn = turn.next();
     }
   }
 }
@@ -189,7 +195,7 @@ ECMV_GPU_DEVICE void produce_tokens(const gpu::TensorMap& x, const PipelinePlan&
       ECMV_GPU_UNROLL
       for (int i = 0; i < kBoxes; ++i, col += gpu::kBlockCols)
         gpu::copy_box(full, tokens.place(turn) + i * kBoxBytes, x, tile.token_block * plan.block_tokens, col);
-      turn.next(tokens.count);
+      turn = turn.next();
     }
   }
 }

@@ -143,19 +143,19 @@ class TileProduct {
   // for every single one (C7513).
   ECMV_GPU_DEVICE void multiply(const Piece& piece, Piece& next, int group, int half, const RecordPatches& records) {
     tokens_.wait_full(token_turn_, tokens_there_);
-    const gpu::Pointer<const std::byte> boxes = tokens_.place(token_turn_);
+    const gpu::SharedBlocks boxes(tokens_.place(token_turn_));
     gpu::begin_products();
     ECMV_GPU_UNROLL
     for (int i = 0; i < kHalves; ++i) {
-      const gpu::SharedBlocks blocks(boxes + i * (8 * kTokenTiles * gpu::kBlockTokenBytes));
       ECMV_GPU_UNROLL
       for (int unit = 0; unit < gpu::kUnitsOfBlock; ++unit)
-        gpu::multiply_block(piece.units[i * gpu::kUnitsOfBlock + unit], blocks, 0, unit, sums);
+        gpu::multiply_block(piece.units[i * gpu::kUnitsOfBlock + unit], boxes,
+                            i * (8 * kTokenTiles * gpu::kBlockTokenBytes), unit, sums);
     }
     gpu::commit_products();
     // Asked now, answers are there when they are needed.
-    tokens_there_ = tokens_.is_full(tokens_.after(token_turn_));
-    fields_there_ = fields_.is_full(fields_.after(field_turn_));
+    tokens_there_ = tokens_.is_full(token_turn_.next());
+    fields_there_ = fields_.is_full(field_turn_.next());
     if (group < end_) make(group, half, next, records);
     gpu::wait_for_products();
     tokens_.leave(token_turn_);
