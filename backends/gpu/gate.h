@@ -27,6 +27,7 @@ class Gate {
  private:
   Pointer<uint32_t> halves_;
 };
+inline void meet_block(bool) { sync_block(); }  // nobody can tell
 
 #else
 
@@ -53,6 +54,21 @@ class Gate {
  private:
   uint32_t place_;
 };
+// A barrier for all threads of the block at which only those that `wait` do so, and then see what the others wrote
+// before it. Lane groups wait or do not as a whole.
+ECMV_GPU_DEVICE void meet_block(bool wait) {
+#if defined(__HIP__)
+  (void)wait;
+  sync_block();
+#elif defined(__CUDA_ARCH__)
+  if (wait)
+    asm volatile("bar.sync 1, %0;" ::"r"(block_size()) : "memory");
+  else
+    asm volatile("bar.arrive 1, %0;" ::"r"(block_size()) : "memory");
+#else
+  (void)wait;
+#endif
+}
 
 #endif
 

@@ -26,25 +26,30 @@ struct LastShare {
     if (static_cast<int>(LaneGroup::pick(before, 0)) + 1 != shares) return false;
     if (LaneGroup::lane() == 0) arrived[place] = 0;
     LaneGroup::sync();
+    if (shares == 2) {  // own sums are here, and it does not matter which of two come first
+      add(sums, first + (1 - share) * stride);
+      return true;
+    }
     ECMV_GPU_UNROLL
     for (float(&of_tokens)[4] : sums) {
       ECMV_GPU_UNROLL
       for (float& sum : of_tokens) sum = 0;
     }
     ECMV_GPU_NO_UNROLL
-    for (int s = 0; s < shares; ++s) {
-      const gpu::Pointer<const gpu::uint4> from = first + s * stride;
-      ECMV_GPU_UNROLL
-      for (int j = 0; j < kTokenTiles; ++j) {
-        const gpu::uint4 four = from[j * kLanes];
-        ECMV_GPU_UNROLL
-        for (int i = 0; i < 4; ++i) sums[j][i] += gpu::float_of(gpu::word_of(four, i));
-      }
-    }
+    for (int s = 0; s < shares; ++s) add(sums, first + s * stride);
     return true;
   }
 
  private:
+  template <int kTokenTiles>
+  static ECMV_GPU_DEVICE void add(float (&sums)[kTokenTiles][4], gpu::Pointer<const gpu::uint4> share) {
+    ECMV_GPU_UNROLL
+    for (int j = 0; j < kTokenTiles; ++j) {
+      const gpu::uint4 four = share[j * gpu::kTokenLanes];
+      ECMV_GPU_UNROLL
+      for (int i = 0; i < 4; ++i) sums[j][i] += gpu::float_of(gpu::word_of(four, i));
+    }
+  }
   // Counts a lane group. What it stored is seen by those that count themselves later, each after a barrier of its
   // lanes.
   static ECMV_GPU_DEVICE uint32_t count(gpu::Pointer<uint32_t> arrived) {

@@ -19,48 +19,46 @@ template <int kTokenTiles>
 ECMV_GPU_DEVICE void store_sums(const gpu::Bf16Tokens& all, int first_token, int tokens, int64_t first_row,
                                 int64_t rows, const float (&sums)[kTokenTiles][4]) {
   const int64_t row = first_row + 2 * (LaneGroup::lane() / 4);
-  const int left = all.batch - first_token, count = tokens < left ? tokens : left;
-  const auto each_token = [&](auto store_two) {
+  const int left = all.batch - first_token, own = 2 * (LaneGroup::lane() % 4);
+  const int count = row < rows ? (tokens < left ? tokens : left) - own : 0;
+  const int64_t first = int64_t{first_token + own} * all.rows + row;
+  // One addition from an address to the next. (With one multiplication each, 32 pairs took a lane 2500 cycles.)
+  const auto store_all = [&](auto put, auto at) {
     ECMV_GPU_UNROLL
     for (int j = 0; j < kTokenTiles; ++j) {
-      ECMV_GPU_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        const int token = 8 * j + 2 * (LaneGroup::lane() % 4) + i;
-        if (token < count) store_two(int64_t{first_token + token} * all.rows + row, sums[j][i], sums[j][2 + i]);
-      }
+      if (8 * j < count) put(at, sums[j][0], sums[j][2]);
+      if (8 * j + 1 < count) put(at + all.rows, sums[j][1], sums[j][3]);
+      at = at + 8 * all.rows;
     }
   };
   if (all.in_fours) {
-    if (row < rows) all.store_pairs(each_token);
+    all.store_pairs(first, store_all);
   } else {
     all.store([&](auto put) {
-      each_token([&](int64_t at, float first, float second) {
-        if (row < rows) put(at, first);
-        if (row + 1 < rows) put(at + 1, second);
-      });
+      store_all(
+          [&](int64_t at, float sum, float next) {
+            put(at, sum);
+            if (row + 1 < rows) put(at + 1, next);
+          },
+          first);
     });
   }
 }
 
-// A lane group that multiplies, number `own` of the block.
+// A lane group that multiplies, number `own` of the block; its first tile, whose records it found.
 template <int kTokenTiles>
 ECMV_GPU_DEVICE void multiply_tiles(const FieldsOnGpu& matrix, const RaisedElements& elements, const PipelinePlan& plan,
                                     const Stages& fields, const Stages& tokens, const gpu::Bf16Tokens& all,
-                                    const LastShare& last_share, int own) {
-  RecordPatches records;
-  PipelineTile next;
-  const auto find = [&](int part) {
-    const bool there = next.find(plan, part);
-    if (there) records.load(matrix, next.first_block + own);
-    return there;
-  };
-  bool more = find(0);
-  gpu::wait_for_previous();
+                                    const LastShare& last_share, int own, PipelineTile next,
+                                    typename TileProduct<kTokenTiles>::Records records) {
   TileProduct<kTokenTiles> product(matrix, elements, fields, tokens, own);
-  for (int part = 1; more; ++part) {
+  while (next.there()) {
     const PipelineTile tile = next;
+    records.load(matrix);
     product.run(tile, records);
-    more = find(part);  // the next tile's records come while these sums are stored
+    next.next(plan);
+    if (next.there()) records.find(matrix, next.first_block + own);  // they come while these sums are stored
+    if (tile.part == 0) gpu::wait_for_previous();
     if (tile.shares > 1 &&
         !last_share.add(tile.share, tile.shares, tile.divided * plan.warpgroups * gpu::kWarpgroup + own, product.sums))
       continue;
@@ -71,32 +69,46 @@ ECMV_GPU_DEVICE void multiply_tiles(const FieldsOnGpu& matrix, const RaisedEleme
 
 template <int kTokenTiles>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups), 1) void multiply_pipelined(
-    FieldsOnGpu matrix, RaisedElements elements, ECMV_GPU_GRID_CONSTANT const FieldMaps maps,
-    ECMV_GPU_GRID_CONSTANT const gpu::TensorMap x, PipelinePlan plan, gpu::Bf16Tokens tokens, LastShare last_share) {
+    FieldsOnGpu matrix, RaisedElements elements, PipelinePlan plan, gpu::Bf16Tokens tokens, LastShare last_share,
+    ECMV_GPU_GRID_CONSTANT const FieldMaps maps, ECMV_GPU_GRID_CONSTANT const gpu::TensorMap x) {
   constexpr int kTokenBytes = token_place_bytes(kTokenTiles);
   const int consumers = plan.warpgroups * gpu::kWarpgroup, group = LaneGroup::uniform(LaneGroup::group());
   // Tokens come first: their places are constants.
   const gpu::Pointer<std::byte> gates = gpu::first_block(gpu::shared_memory()), first = gates + gpu::kBlockAlignment;
   const Stages token_stages{kTokenBytes, first, gates},
       fields{consumers * kBlockFieldBytes, first + Stages::all_bytes(kTokenBytes), gates + Stages::kAllGateBytes};
-  if (gpu::thread_index() == 0) {
+  // Fields take some 2000 cycles to come, and so do records and tokens. So whoever asks for them does so at once: the
+  // two lanes that copy wait for nobody, and the others meanwhile look where records are (4096 x 4096, 128 tokens,
+  // H200).
+  if (LaneGroup::lane() == 0 && group == consumers) {
+    gpu::prefetch_map(maps.of_tile);
     fields.init(static_cast<uint32_t>(consumers));
+    gpu::order_before_bulk_copies();
+  } else if (LaneGroup::lane() == 0 && group == consumers + 1) {
+    gpu::prefetch_map(x);
     token_stages.init(static_cast<uint32_t>(consumers));
+    gpu::order_before_bulk_copies();
   }
-  if (LaneGroup::lane() == 0 && group == consumers + 1) gpu::prefetch_map(x);
+  PipelineTile first_tile;
+  typename TileProduct<kTokenTiles>::Records records;
+  if (group < consumers) {
+    first_tile.find(plan);
+    if (first_tile.there()) records.find(matrix, first_tile.first_block + group);
+  }
   gpu::let_next_begin();
-  gpu::sync_block();
+  LaneGroup::sync();
+  gpu::meet_block(group < consumers);
   if (group >= consumers) {
     gpu::change_registers<kCopierRegisters, false>();
     if (LaneGroup::lane() == 0 && group == consumers) {
       produce_fields(matrix, maps, plan, fields);  // fields do not depend on the launch before
     } else if (LaneGroup::lane() == 0 && group == consumers + 1) {
-      gpu::wait_for_previous();
       produce_tokens<kTokenTiles>(x, plan, token_stages);
     }
   } else {
     gpu::change_registers<kMultiplierRegisters, true>();
-    multiply_tiles<kTokenTiles>(matrix, elements, plan, fields, token_stages, tokens, last_share, group);
+    multiply_tiles<kTokenTiles>(matrix, elements, plan, fields, token_stages, tokens, last_share, group, first_tile,
+                                records);
   }
 }
 
@@ -133,7 +145,7 @@ struct PipelinedProduct {
                    .block = pipeline_threads(plan.warpgroups),
                    .shared_bytes = sized.bytes,
                    .early = early},
-                  stream, matrix, elements, maps_of(plan), x, plan, tokens, last_share);
+                  stream, matrix, elements, plan, tokens, last_share, maps_of(plan), x);
     };
     start(std::integral_constant<int, 8>());
     start(std::integral_constant<int, 16>());

@@ -49,28 +49,34 @@ ECMV_GPU_BOTH constexpr int most_shares(int groups, int run) {
 // Cecka, Garland and Owens, Stream-K, 2023). The blocks of tokens follow each other, so that fields that one copies
 // from memory lie in the cache for the next.
 struct PipelineTile {
+  int part = 0;             // what number it has among those of this thread block
   int64_t first_block = 0;  // of 16 rows
   int token_block = 0;
-  int first_group = 0, groups = 0;  // this thread block's steps of it
+  int first_group = 0, groups = 0;  // this thread block's steps of it; none after the last part
   int share = 0, shares = 1;        // which of as many thread blocks that have a part of it
   int divided = 0;                  // its number among the tiles that runs may divide
 
-  // Part `i` of what this thread block does; false if there is none.
-  ECMV_GPU_DEVICE bool find(const PipelinePlan& plan, int i) {
+  ECMV_GPU_DEVICE bool there() const { return groups > 0; }
+  ECMV_GPU_DEVICE void next(const PipelinePlan& plan) {
+    ++part;
+    find(plan);
+  }
+  ECMV_GPU_DEVICE void find(const PipelinePlan& plan) {
     const int block = static_cast<int>(gpu::block_index()), blocks = static_cast<int>(gpu::grid_size());
     int tile = 0;
-    if (i < plan.whole_rounds) {
-      tile = i * blocks + block;
+    if (part < plan.whole_rounds) {
+      tile = part * blocks + block;
       groups = plan.groups.number();
     } else {
       const int whole = plan.whole_rounds * blocks, begin = block * plan.run.number();
-      divided = plan.groups.quotient(begin) + (i - plan.whole_rounds);
+      divided = plan.groups.quotient(begin) + (part - plan.whole_rounds);
       tile = whole + divided;
-      if (tile >= plan.tiles) return false;
+      groups = 0;
+      if (tile >= plan.tiles) return;
       const int tile_begin = divided * plan.groups.number(), tile_end = tile_begin + plan.groups.number(),
                 first = begin > tile_begin ? begin : tile_begin,
                 end = begin + plan.run.number() < tile_end ? begin + plan.run.number() : tile_end;
-      if (first >= end) return false;
+      if (first >= end) return;
       const int first_share = plan.run.quotient(tile_begin);
       share = block - first_share;
       shares = plan.run.quotient(tile_end - 1) - first_share + 1;
@@ -80,7 +86,6 @@ struct PipelineTile {
     const int row_tile = plan.token_blocks.quotient(tile);
     token_block = tile - row_tile * plan.token_blocks.number();
     first_block = int64_t{row_tile} * (plan.warpgroups * gpu::kWarpgroup);
-    return true;
   }
 };
 
@@ -150,7 +155,7 @@ ECMV_GPU_DEVICE void produce_fields(const FieldsOnGpu& matrix, const FieldMaps& 
   const int64_t last_block = (matrix.rows - 1) / kBlockRows;
   Stages::Turn turn;
   PipelineTile tile;
-  for (int part = 0; tile.find(plan, part); ++part) {
+  for (tile.find(plan); tile.there(); tile.next(plan)) {
     const bool regular = last_rows == 0 || tile.first_block + blocks <= last_block;
     ECMV_GPU_NO_UNROLL
     for (int i = 0; i < tile.groups; ++i) {
@@ -184,7 +189,9 @@ ECMV_GPU_DEVICE void produce_tokens(const gpu::TensorMap& x, const PipelinePlan&
   constexpr int kBoxes = halves_at_once(kTokenTiles), kBoxBytes = 8 * kTokenTiles * gpu::kBlockTokenBytes;
   Stages::Turn turn;
   PipelineTile tile;
-  for (int part = 0; tile.find(plan, part); ++part) {
+  tile.find(plan);
+  gpu::wait_for_previous();
+  for (; tile.there(); tile.next(plan)) {
     int col = tile.first_group * kGroupColumns;
     const int end = col + tile.groups * kGroupColumns;
     ECMV_GPU_NO_UNROLL

@@ -59,6 +59,7 @@ ECMV_GPU_DEVICE void keep(gpu::uint4& elements) {
 template <int kTokenTiles>
 class TileProduct {
  public:
+  using Records = RecordPatches<2 * halves_at_once(kTokenTiles)>;
   float sums[kTokenTiles][4];
 
   // Lane group number `own` of the block.
@@ -66,8 +67,8 @@ class TileProduct {
                               const Stages& tokens, int own)
       : matrix_(matrix), elements_(elements), fields_(fields), tokens_(tokens), own_(own) {}
 
-  // `records`: of the tile's rows.
-  ECMV_GPU_DEVICE void run(const PipelineTile& tile, const RecordPatches& records) {
+  // `records`: of the tile's rows; they are on the way.
+  ECMV_GPU_DEVICE void run(const PipelineTile& tile, Records& records) {
     const int64_t block = tile.first_block + own_, last_block = (matrix_.rows - 1) / kBlockRows;
     last_row_ = block < last_block ? kBlockRows - 1 : static_cast<int>(matrix_.rows - 1 - last_block * kBlockRows);
     end_ = tile.first_group + tile.groups;
@@ -79,8 +80,11 @@ class TileProduct {
     }
     Piece pieces[2];
     fields_there_ = false;
-    load(tile.first_group, records);
-    make(tile.first_group, 0, pieces[0], records);
+    load(tile.first_group);
+    make_elements(0, pieces[0]);
+    records.sort(elements_);
+    patched_ = records.any(tile.first_group * 2 / kHalves);
+    finish(tile.first_group, 0, pieces[0], records);
     ECMV_GPU_NO_UNROLL
     for (int group = tile.first_group; group < end_; group += kHalves) {
       multiply(pieces[0], pieces[1], kHalves == 1 ? group : group + 1, 2 - kHalves, records);
@@ -109,8 +113,7 @@ class TileProduct {
   gpu::uint4 lines_[2][3];
   bool patched_ = false, fields_there_ = false, tokens_there_ = false;
 
-  ECMV_GPU_DEVICE void load(int group, const RecordPatches& records) {
-    patched_ = records.any(group);
+  ECMV_GPU_DEVICE void load(int group) {
     fields_.wait_full(field_turn_, fields_there_);
     const gpu::Pointer<std::byte> box = fields_.place(field_turn_) + own_ * kBlockFieldBytes;
     if (group < whole_end_)
@@ -119,8 +122,8 @@ class TileProduct {
       DealtFields::load(box, matrix_.cols - group * kGroupColumns > kGroupColumns / 2 ? 3 : 2,
                         (last_row_ + 1) & group & 1, last_row_, lines_);
   }
-  // Makes the elements of a piece, of a step's halves from `half` on. After the last one the next step's fields come.
-  ECMV_GPU_DEVICE void make(int group, int half, Piece& piece, const RecordPatches& records) {
+  // Makes the elements of a piece, of a step's halves from `half` on.
+  ECMV_GPU_DEVICE void make_elements(int half, Piece& piece) const {
     ECMV_GPU_UNROLL
     for (int i = 0; i < 2 * kHalves; ++i) {
       const int strip = 2 * half + i;
@@ -128,20 +131,25 @@ class TileProduct {
       ExponentElements::operands(elements_.chunk(lines_[0], strip), elements_.chunk(lines_[1], strip), 0, units);
       piece.units[2 * i] = units[0], piece.units[2 * i + 1] = units[1];
     }
-    if (patched_) records.patch(elements_, 4 * group + 2 * half, piece.units);
+  }
+  // Puts records into them. After a step's last piece the next step's fields come.
+  ECMV_GPU_DEVICE void finish(int group, int half, Piece& piece, const Records& records) {
+    const int number = (2 * group + half) / kHalves;
+    if (patched_) records.patch(elements_, number, piece.units);
+    patched_ = records.any(number + 1);
     // The place of this step's fields is free once elements were made of them: an arrival does not wait for loads
     // (ldmatrix) that were only begun, and right after those some blocks of 16 rows were wrong (NOTES.md).
     if (half + kHalves == 2) {
       ECMV_GPU_UNROLL
       for (gpu::uint4& unit : piece.units) keep(unit);
       fields_.leave(field_turn_);
-      if (group + 1 < end_) load(group + 1, records);
+      if (group + 1 < end_) load(group + 1);
     }
   }
   // Multiplies a piece, and makes the next one meanwhile, of `group` from `half` on, if that is in the tile. Products
   // are waited for before the next ones begin: where elements of products under way are made in branches, ptxas waits
   // for every single one (C7513).
-  ECMV_GPU_DEVICE void multiply(const Piece& piece, Piece& next, int group, int half, const RecordPatches& records) {
+  ECMV_GPU_DEVICE void multiply(const Piece& piece, Piece& next, int group, int half, const Records& records) {
     tokens_.wait_full(token_turn_, tokens_there_);
     const gpu::SharedBlocks boxes(tokens_.place(token_turn_));
     gpu::begin_products();
@@ -156,7 +164,10 @@ class TileProduct {
     // Asked now, answers are there when they are needed.
     tokens_there_ = tokens_.is_full(token_turn_.next());
     fields_there_ = fields_.is_full(field_turn_.next());
-    if (group < end_) make(group, half, next, records);
+    if (group < end_) {
+      make_elements(half, next);
+      finish(group, half, next, records);
+    }
     gpu::wait_for_products();
     tokens_.leave(token_turn_);
   }

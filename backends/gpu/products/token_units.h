@@ -154,29 +154,30 @@ struct Bf16Tokens {
     else
       store_all([&](int64_t at, float sum) { y[at] = sum; });
   }
-  // The same with put(at, sum, next sum) for two neighbouring results at an even place, where in_fours. As
-  // bf16_of_sum(), the instructions take sums as they are.
+  // The same where in_fours, with put(results, sum, next sum) for two neighbouring results, which begin at an even
+  // place, and the results at place `first`. As bf16_of_sum(), the instructions take sums as they are.
   template <typename StoreAll>
-  ECMV_GPU_DEVICE void store_pairs(StoreAll store_all) const {
+  ECMV_GPU_DEVICE void store_pairs(int64_t first, StoreAll store_all) const {
+    const auto store_bf16 = [&](Pointer<uint16_t> at, float sum, float next) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    if (rounds)
-      store_all([&](int64_t at, float sum, float next) {
-        uint32_t both;
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(next), "f"(sum));
-        *cast<uint32_t>(y_bf16 + at) = both;
-      });
-    else
-      store_all([&](int64_t at, float sum, float next) {
-        asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(y + at), "f"(sum), "f"(next) : "memory");
-      });
+      uint32_t both;
+      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(next), "f"(sum));
+      *cast<uint32_t>(at) = both;
 #else
-    store([&](auto put) {
-      store_all([&](int64_t at, float sum, float next) {
-        put(at, sum);
-        put(at + 1, next);
-      });
-    });
+      at[0] = bf16_of_sum(sum), at[1] = bf16_of_sum(next);
 #endif
+    };
+    const auto store_floats = [&](Pointer<float> at, float sum, float next) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__)
+      asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(at), "f"(sum), "f"(next) : "memory");
+#else
+      at[0] = sum, at[1] = next;
+#endif
+    };
+    if (rounds)
+      store_all(store_bf16, y_bf16 + first);
+    else
+      store_all(store_floats, y + first);
   }
   // Sums of shares, which a later launch adds and rounds, go to `scratch`.
   void store_shares(std::byte* scratch) { y = reinterpret_cast<float*>(scratch), rounds = false; }
