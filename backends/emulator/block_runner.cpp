@@ -91,10 +91,10 @@ class SharedMemory {
  public:
   explicit SharedMemory(int64_t bytes)
       : bytes_(bytes),
-        all_(static_cast<size_t>(bytes + 2 * kSharedGuardBytes + 256)),
+        all_(static_cast<size_t>(bytes + 2 * kSharedGuardBytes + kAlignment)),
         in_flight_(static_cast<size_t>(bytes / 4 + 1)) {
     const auto address = reinterpret_cast<uintptr_t>(all_.data()) + kSharedGuardBytes;
-    data_ = reinterpret_cast<std::byte*>((address + 255) / 256 * 256);
+    data_ = reinterpret_cast<std::byte*>((address - kBegin + kAlignment - 1) / kAlignment * kAlignment + kBegin);
   }
   ~SharedMemory() { leave(); }
 
@@ -124,6 +124,9 @@ class SharedMemory {
 
  private:
   static constexpr int kGarbage = 0xA5;
+  // It begins at the same place of a KiB in all blocks, as on devices, where a block finds another one's by its own
+  // addresses; and not at a multiple of more than 256 bytes, which no device promises.
+  static constexpr uintptr_t kAlignment = 1024, kBegin = 256;
   int64_t bytes_;
   std::vector<std::byte> all_;
   std::byte* data_ = nullptr;

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "codecs/packed_exponents/last_share_gpu.h"
+#include "codecs/packed_exponents/paired_shares_gpu.h"
 #include "codecs/packed_exponents/pipeline_plan_gpu.h"
 #include "codecs/packed_exponents/tile_product_gpu.h"
 
@@ -59,11 +60,17 @@ ECMV_GPU_DEVICE void multiply_tiles(const FieldsOnGpu& matrix, const RaisedEleme
     next.next(plan);
     if (next.there()) records.find(matrix, next.first_block + own);  // they come while these sums are stored
     if (tile.part == 0) gpu::wait_for_previous();
-    if (tile.shares > 1 &&
-        !last_share.add(tile.share, tile.shares, tile.divided * plan.warpgroups * gpu::kWarpgroup + own, product.sums))
-      continue;
-    store_sums(all, tile.token_block * plan.block_tokens, plan.block_tokens, (tile.first_block + own) * kBlockRows,
-               matrix.rows, product.sums);
+    const int64_t first_row = (tile.first_block + own) * kBlockRows;
+    const int first_token = tile.token_block * plan.block_tokens,
+              place = tile.divided * plan.warpgroups * gpu::kWarpgroup + own;
+    if (plan.pairs) {
+      PairedShares<kTokenTiles> pair(fields, own, product.sums);
+      const int before = pair.rank * 4 * kTokenTiles;
+      if (tile.shares == 2 || last_share.add(tile.share / 2, tile.shares / 2, 2 * place + pair.rank, pair.sums))
+        store_sums(all, first_token + before, plan.block_tokens - before, first_row, matrix.rows, pair.sums);
+    } else if (tile.shares == 1 || last_share.add(tile.share, tile.shares, place, product.sums)) {
+      store_sums(all, first_token, plan.block_tokens, first_row, matrix.rows, product.sums);
+    }
   }
 }
 
@@ -110,6 +117,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups), 1) void multi
     multiply_tiles<kTokenTiles>(matrix, elements, plan, fields, token_stages, tokens, last_share, group, first_tile,
                                 records);
   }
+  if (plan.pairs) PairedShares<kTokenTiles>::meet(group >= consumers);
 }
 
 // --- host -----------------------------------------------------------------------------------------------------------
@@ -134,7 +142,7 @@ struct PipelinedProduct {
     plan.block_tokens = equal_blocks(count, plan.token_blocks.number());
     gpu::Bf16Tokens tokens = gpu::bf16_tokens_of(args, count);
     tokens.in_fours = gpu::stores_in_fours(args, 0, false);
-    const LastShare last_share{arrived, reinterpret_cast<gpu::uint4*>(args.scratch), sized.divided_places};
+    const LastShare last_share{arrived, reinterpret_cast<gpu::uint4*>(args.scratch), sized.added_places};
     const auto start = [&](auto tiles) {
       constexpr int kTiles = decltype(tiles)::value;
       if (kTiles != token_tiles) return;
@@ -144,7 +152,8 @@ struct PipelinedProduct {
                   {.grid = sized.blocks,
                    .block = pipeline_threads(plan.warpgroups),
                    .shared_bytes = sized.bytes,
-                   .early = early},
+                   .early = early,
+                   .cluster = plan.pairs ? 2 : 1},
                   stream, matrix, elements, plan, tokens, last_share, maps_of(plan), x);
     };
     start(std::integral_constant<int, 8>());

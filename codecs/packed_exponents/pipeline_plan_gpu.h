@@ -12,19 +12,21 @@ struct SizedPipeline {
   PipelinePlan plan;
   int64_t blocks = 0, bytes = 0;  // bytes of shared memory; 0 where nothing fits
   double clocks = 0;              // reckoned
-  int64_t divided_places = 0;     // lane groups of the tiles that runs divide (last_share_gpu.h)
+  int64_t added_places = 0;       // for LastShare: lane groups of the tiles that runs divide, of a pair's halves each
   int64_t scratch_bytes(int64_t token_tiles) const {
-    return divided_places * most_shares(plan.groups.number(), plan.run.number()) * token_tiles * gpu::kTokenLanes *
-           int64_t{sizeof(gpu::uint4)};
+    const int of_share = plan.pairs ? 2 : 1;
+    return added_places * most_shares(plan.groups.number(), plan.run.number()) / of_share * token_tiles / of_share *
+           gpu::kTokenLanes * int64_t{sizeof(gpu::uint4)};
   }
 };
 
 // The plan that is done first, by rates of an H200 under load (1.5 GHz): bytes a clock of its memory; clocks of a step,
 // in one piece or in two (tile_product_gpu.h), for each warpgroup, and for each of its tiles of eight tokens; clocks of
-// a tile besides its steps; bytes a clock of sums that are added. Fitted to 148 products of seven shapes (NOTES.md):
-// of those measured the chosen one is at most 1 % slower than the fastest.
-inline constexpr double kMemoryBytes = 2600, kStep = 720, kStepOfTwo = 950, kWarpgroupStep = 135, kTokensStep = 13.3,
-                        kOwnTime = 4600, kAddedBytes = 18.5;
+// a tile besides its steps; bytes a clock of sums that LastShare adds; clocks of an exchange in pairs. The first is
+// that of earlier fits, the others are fitted to 125 products of five shapes (NOTES.md): of those measured the chosen
+// ones are 0.4 % slower than the fastest on average, and 8 % at most (4096 x 1024, 64 tokens).
+inline constexpr double kMemoryBytes = 2600, kStep = 500, kStepOfTwo = 840, kWarpgroupStep = 184, kTokensStep = 18.6,
+                        kOwnTime = 1900, kAddedBytes = 11.4, kPairTime = 2500;
 
 class PipelinePlanner {
  public:
@@ -71,13 +73,18 @@ class PipelinePlanner {
     // of another.
     const int64_t parts =
         whole_rounds + (divided > 0 ? quotient_up(run, groups_) : 0) + (shares > 1 && groups_ % run != 0 ? 1 : 0);
+    const bool pairs = whole_rounds == 0 && shares % 2 == 0 && groups_ % run == 0;
+    const int64_t of_pair = pairs ? 2 : 1;  // halves of sums, and shares
     // Clocks of a step: what its bytes take of memory, what its lane groups do, or its products.
     const double step = std::max({number(field_bytes * blocks) / number(std::min(token_blocks_, blocks)) / kMemoryBytes,
                                   (token_tiles_ < 32 ? kStep : kStepOfTwo) +
                                       number(warpgroups) * (kWarpgroupStep + kTokensStep * number(token_tiles_)),
                                   number(32 * warpgroups * token_tiles_)}),
-                 clocks = number(whole_rounds * groups_ + (divided > 0 ? run : 0)) * step + number(parts) * kOwnTime +
-                          (shares > 1 ? number(shares * rows * token_tiles_ * 32) / kAddedBytes : 0);
+                 clocks =
+                     number(whole_rounds * groups_ + (divided > 0 ? run : 0)) * step + number(parts) * kOwnTime +
+                     (pairs ? kPairTime : 0) +
+                     (shares > of_pair ? number(shares / of_pair * rows * token_tiles_ / of_pair * 32) / kAddedBytes
+                                       : 0);
     if (best_.bytes != 0 && clocks >= best_.clocks) return;
     const auto small = [](int64_t value) { return static_cast<int>(value); };
     best_ = {{.warpgroups = warpgroups,
@@ -86,11 +93,12 @@ class PipelinePlanner {
               .block_tokens = block_tokens_,
               .tiles = small(tiles),
               .whole_rounds = small(whole_rounds),
-              .run = gpu::Divisor(small(run))},
+              .run = gpu::Divisor(small(run)),
+              .pairs = pairs},
              blocks,
              bytes,
              clocks,
-             shares > 1 ? divided * (rows / kBlockRows) : 0};
+             shares > of_pair ? divided * (rows / kBlockRows) * of_pair : 0};
   }
 };
 

@@ -34,6 +34,7 @@ struct PipelinePlan {
   int block_tokens;           // tokens of one, a multiple of eight
   int tiles, whole_rounds;    // rounds in which each thread block has a whole tile
   gpu::Divisor run;           // steps that a thread block has of the other tiles, one after the other
+  bool pairs;                 // two blocks of a cluster have a part of one tile each, and nothing else
 };
 // The tokens of each of so many equal blocks.
 inline int equal_blocks(int tokens, int blocks) { return ((tokens + blocks - 1) / blocks + 7) / 8 * 8; }

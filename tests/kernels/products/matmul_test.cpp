@@ -169,15 +169,17 @@ void raise(datasets::Matrix& matrix, int exponents) {
   matrix.content_hash = datasets::content_hash(matrix.view());
 }
 
-// Rests of blocks, groups of columns and tiles, tiles that a block takes one after the other, and blocks of 16 rows
-// with no record, with few, and with more than lanes hold. Lowest exponents are not multiples of 16.
+// Rests of blocks, groups of columns and tiles, tiles that a block takes one after the other or shares with others,
+// in pairs and not, and blocks of 16 rows with no record, with few, and with more than lanes hold. Lowest exponents are
+// not multiples of 16.
 TEST_CASE("products of a pipeline keep the bound in the emulator, for any number of tokens and records", "[emulator]") {
   REQUIRE(setenv("ECMV_EMULATED_SHARED_KIB", "227", 1) == 0);
   Devices emulated = devices_or_skip(Place::emulator);
   const codecs::CodecEntry& entry = codec_or_skip("packed_exponents");
   int exponents = 0;
   for (const datasets::Shape shape :
-       {datasets::Shape{260, 1096}, datasets::Shape{15, 320}, datasets::Shape{60, 2056}, datasets::Shape{1100, 72}}) {
+       {datasets::Shape{260, 1096}, datasets::Shape{15, 320}, datasets::Shape{60, 2056}, datasets::Shape{60, 2048},
+        datasets::Shape{250, 1000}, datasets::Shape{1100, 72}}) {
     for (const size_t every : {size_t{1} << 20, size_t{61}}) {
       datasets::Matrix matrix = bf16_matrix(shape);
       raise(matrix, exponents++ * 5);
