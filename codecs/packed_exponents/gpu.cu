@@ -121,8 +121,8 @@ backends::BoundKernel bind_pipeline(const backends::Policy& policy, backends::La
   return {PipelinedProduct{matrix, elements, view.sections[kFields].bytes.data(),
                            static_cast<int64_t>(view.sections[kFields].bytes.size()),
                            sized.added_places == 0 ? nullptr
-                                                     : reinterpret_cast<uint32_t*>(place.zeroed(
-                                                           sized.added_places * int64_t{sizeof(uint32_t)})),
+                                                   : reinterpret_cast<uint32_t*>(
+                                                         place.zeroed(sized.added_places * int64_t{sizeof(uint32_t)})),
                            sized, batch, token_tiles, gpu::have_early_launches(device)},
           {.scratch_bytes = sized.scratch_bytes(token_tiles),
            .rounding = rounding,

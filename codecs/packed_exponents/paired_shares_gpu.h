@@ -31,7 +31,7 @@ struct PairedShares {
                                 gpu::bits_of(given[3])};
     }
     gpu::sync_cluster();
-    // Of two sums it does not matter which comes first.
+    // It does not matter which of two sums comes first.
     ECMV_GPU_UNROLL
     for (int j = 0; j < kHalf; ++j) {
       const gpu::uint4 four = gpu::load_of_block(place(fields, own, j), 1 - rank);

@@ -8,11 +8,11 @@
 
 namespace ecmv::codecs::packed_exponents::ECMV_GPU_NAMESPACE {
 
-// The records of a block of 16 rows. They come by row, and a piece of 32 times kStrips columns needs those of its own:
-// it compares the first 128 of them, four a lane, and reads the others again. (Of 16384 columns some 26 are outside the
+// The records of a block of 16 rows. They come by row, and a piece of 32 kStrips columns needs those of its own: it
+// compares the first 128 of them, four a lane, and reads the others again. (Of 16384 columns some 26 are outside the
 // window.) Each lane makes keys of its records once, so that a piece does little with one: four lane groups wait for
-// each other at each product, and one in two steps of 64 rows has a record. Elements without records were multiplied in
-// 12.9 us instead of 15.4 where pieces took records apart (4096 x 4096, 128 tokens, H200).
+// each other at each product, and three in five steps of 64 rows have a record. Elements without records were
+// multiplied in 12.9 us instead of 15.4 where pieces took records apart (4096 x 4096, 128 tokens, H200).
 template <int kStrips>
 class RecordPatches {
  public:
@@ -81,7 +81,7 @@ class RecordPatches {
     const int i = first + LaneGroup::lane();
     return i < count_ ? first_[i] : 0u;
   }
-  // Of record number `first` plus the lane.
+  // The key of record number `first` plus the lane.
   ECMV_GPU_DEVICE uint32_t key(const RaisedElements& elements, uint32_t record, int first) const {
     if (first + LaneGroup::lane() >= count_) return ~0u;  // of the last strip that a matrix can have
     const Outlier outlier(record);
