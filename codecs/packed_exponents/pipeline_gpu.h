@@ -78,46 +78,48 @@ template <int kTokenTiles>
 ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups), 1) void multiply_pipelined(
     FieldsOnGpu matrix, RaisedElements elements, PipelinePlan plan, gpu::Bf16Tokens tokens, LastShare last_share,
     ECMV_GPU_GRID_CONSTANT const FieldMaps maps, ECMV_GPU_GRID_CONSTANT const gpu::TensorMap x) {
-  constexpr int kTokenBytes = token_place_bytes(kTokenTiles);
-  const int consumers = plan.warpgroups * gpu::kWarpgroup, group = LaneGroup::uniform(LaneGroup::group());
-  // Tokens come first: their places are constants.
-  const gpu::Pointer<std::byte> gates = gpu::first_block(gpu::shared_memory()), first = gates + gpu::kBlockAlignment;
-  const Stages token_stages{kTokenBytes, first, gates},
-      fields{consumers * kBlockFieldBytes, first + Stages::all_bytes(kTokenBytes), gates + Stages::kAllGateBytes};
-  // Fields take some 2000 cycles to come, and so do records and tokens. So whoever asks for them does so at once: the
-  // two lanes that copy wait for nobody, and the others meanwhile look where records are (4096 x 4096, 128 tokens,
-  // H200).
-  if (LaneGroup::lane() == 0 && group == consumers) {
-    gpu::prefetch_map(maps.of_tile);
-    fields.init(static_cast<uint32_t>(consumers));
-    gpu::order_before_bulk_copies();
-  } else if (LaneGroup::lane() == 0 && group == consumers + 1) {
-    gpu::prefetch_map(x);
-    token_stages.init(static_cast<uint32_t>(consumers));
-    gpu::order_before_bulk_copies();
-  }
-  PipelineTile first_tile;
-  typename TileProduct<kTokenTiles>::Records records;
-  if (group < consumers) {
-    first_tile.find(plan);
-    if (first_tile.there()) records.find(matrix, first_tile.first_block + group);
-  }
-  gpu::let_next_begin();
-  LaneGroup::sync();
-  gpu::meet_block(group < consumers);
-  if (group >= consumers) {
-    gpu::change_registers<kCopierRegisters, false>();
+  if constexpr (gpu::kWarpgroupUnits) {
+    constexpr int kTokenBytes = token_place_bytes(kTokenTiles);
+    const int consumers = plan.warpgroups * gpu::kWarpgroup, group = LaneGroup::uniform(LaneGroup::group());
+    // Tokens come first: their places are constants.
+    const gpu::Pointer<std::byte> gates = gpu::first_block(gpu::shared_memory()), first = gates + gpu::kBlockAlignment;
+    const Stages token_stages{kTokenBytes, first, gates},
+        fields{consumers * kBlockFieldBytes, first + Stages::all_bytes(kTokenBytes), gates + Stages::kAllGateBytes};
+    // Fields take some 2000 cycles to come, and so do records and tokens. So whoever asks for them does so at once: the
+    // two lanes that copy wait for nobody, and the others meanwhile look where records are (4096 x 4096, 128 tokens,
+    // H200).
     if (LaneGroup::lane() == 0 && group == consumers) {
-      produce_fields(matrix, maps, plan, fields);  // fields do not depend on the launch before
+      gpu::prefetch_map(maps.of_tile);
+      fields.init(static_cast<uint32_t>(consumers));
+      gpu::order_before_bulk_copies();
     } else if (LaneGroup::lane() == 0 && group == consumers + 1) {
-      produce_tokens<kTokenTiles>(x, plan, token_stages);
+      gpu::prefetch_map(x);
+      token_stages.init(static_cast<uint32_t>(consumers));
+      gpu::order_before_bulk_copies();
     }
-  } else {
-    gpu::change_registers<kMultiplierRegisters, true>();
-    multiply_tiles<kTokenTiles>(matrix, elements, plan, fields, token_stages, tokens, last_share, group, first_tile,
-                                records);
+    PipelineTile first_tile;
+    typename TileProduct<kTokenTiles>::Records records;
+    if (group < consumers) {
+      first_tile.find(plan);
+      if (first_tile.there()) records.find(matrix, first_tile.first_block + group);
+    }
+    gpu::let_next_begin();
+    LaneGroup::sync();
+    gpu::meet_block(group < consumers);
+    if (group >= consumers) {
+      gpu::change_registers<kCopierRegisters, false>();
+      if (LaneGroup::lane() == 0 && group == consumers) {
+        produce_fields(matrix, maps, plan, fields);  // fields do not depend on the launch before
+      } else if (LaneGroup::lane() == 0 && group == consumers + 1) {
+        produce_tokens<kTokenTiles>(x, plan, token_stages);
+      }
+    } else {
+      gpu::change_registers<kMultiplierRegisters, true>();
+      multiply_tiles<kTokenTiles>(matrix, elements, plan, fields, token_stages, tokens, last_share, group, first_tile,
+                                  records);
+    }
+    if (plan.pairs) PairedShares<kTokenTiles>::meet(group >= consumers);
   }
-  if (plan.pairs) PairedShares<kTokenTiles>::meet(group >= consumers);
 }
 
 // --- host -----------------------------------------------------------------------------------------------------------
