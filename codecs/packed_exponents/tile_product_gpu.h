@@ -65,12 +65,7 @@ class TileProduct {
   // Lane group number `own` of the block.
   ECMV_GPU_DEVICE TileProduct(const FieldsOnGpu& matrix, const RaisedElements& elements, const Stages& fields,
                               const Stages& tokens, int own)
-      : matrix_(matrix),
-        elements_(elements),
-        fields_(fields),
-        tokens_(tokens),
-        first_boxes_(tokens.places),
-        own_(own) {}
+      : matrix_(matrix), elements_(elements), fields_(fields), tokens_(tokens), own_(own) {}
 
   // `records`: of the tile's rows; they are on the way.
   ECMV_GPU_DEVICE void run(const PipelineTile& tile, Records& records) {
@@ -112,7 +107,6 @@ class TileProduct {
   const FieldsOnGpu& matrix_;
   const RaisedElements& elements_;
   const Stages &fields_, &tokens_;
-  const gpu::SharedBlocks first_boxes_;
   const DealtFields whole_;
   int own_, last_row_ = 0, end_ = 0, whole_end_ = 0;  // groups from whole_end_ on have not all lines
   Stages::Turn field_turn_, token_turn_;
@@ -157,7 +151,7 @@ class TileProduct {
   // for every single one (C7513).
   ECMV_GPU_DEVICE void multiply(const Piece& piece, Piece& next, int group, int half, const Records& records) {
     tokens_.wait_full(token_turn_, tokens_there_);
-    const gpu::SharedBlocks boxes = first_boxes_.moved(token_turn_.stage() * tokens_.bytes);
+    const gpu::SharedBlocks boxes(tokens_.place(token_turn_));
     gpu::begin_products();
     ECMV_GPU_UNROLL
     for (int i = 0; i < kHalves; ++i) {

@@ -108,15 +108,6 @@ class SharedBlocks {
       fault("a block of tokens begins at no multiple of " + std::to_string(kBlockAlignment) + " bytes.");
 #endif
   }
-  // The same, so many bytes further.
-  ECMV_GPU_DEVICE SharedBlocks moved(int bytes) const {
-    SharedBlocks blocks = *this;
-    blocks.first_ = first_ + bytes;
-#if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
-    blocks.low_ = low_ + static_cast<uint32_t>(bytes) / 16;
-#endif
-    return blocks;
-  }
   ECMV_GPU_DEVICE Pointer<const std::byte> first() const { return first_; }
 #if defined(ECMV_GPU_HAS_WARPGROUP_UNITS)
   // Describes 16 columns of the block `bytes` further: the address, and the bytes from eight tokens to the next eight,
