@@ -82,9 +82,11 @@ ECMV_GPU_KERNEL void reversal_without_barrier(gpu::Pointer<int32_t> out) {
   out[gpu::thread_index()] = shared[gpu::thread_index() ^ 1];
 }
 
-// Reads the value stored by the thread of the same number in the cluster's other block.
+// Reads the value stored by the thread of the same number in the cluster's other block. Where it lies depends on the
+// block's addresses, so these must be alike.
 ECMV_GPU_KERNEL void swaps_with_neighbour(gpu::Pointer<int32_t> out, int barriers) {
-  const gpu::Pointer<gpu::uint4> own = gpu::cast<gpu::uint4>(gpu::shared_memory()) + gpu::thread_index();
+  const gpu::Pointer<gpu::uint4> own =
+      gpu::cast<gpu::uint4>(gpu::first_block(gpu::shared_memory())) + gpu::thread_index();
   const auto block = static_cast<uint32_t>(gpu::block_index());
   *own = gpu::uint4{0, 0, 0, block};
   if (barriers > 0) gpu::sync_cluster();
@@ -417,9 +419,10 @@ TEST_CASE("blocks of a cluster read each other's shared memory, and missing barr
     int wrong = 0;
     for (int order = 0; order < 2; ++order) {
       Numbers out(kBlocks * kThreads);
-      gpu::launch(swaps_with_neighbour,
-                  {.grid = kBlocks, .block = kThreads, .shared_bytes = kThreads * 16, .cluster = 2}, stream.opaque(),
-                  out.data(), barriers);
+      gpu::launch(
+          swaps_with_neighbour,
+          {.grid = kBlocks, .block = kThreads, .shared_bytes = kThreads * 16 + gpu::kBlockAlignment, .cluster = 2},
+          stream.opaque(), out.data(), barriers);
       stream.synchronize();
       for (int i = 0; i < kBlocks * kThreads; ++i) wrong += out.values[static_cast<size_t>(i)] != (i / kThreads ^ 1);
     }
@@ -431,9 +434,9 @@ TEST_CASE("clusters that cannot be, and blocks that are not in the cluster, are 
   skip_under_address_sanitizer();
   Numbers out(3 * 64);
   CHECK_THROWS_MATCHES(
-      run(32, swaps_with_neighbour, {.grid = 3, .block = 64, .shared_bytes = 1024, .cluster = 2}, out.data(), 2),
+      run(32, swaps_with_neighbour, {.grid = 3, .block = 64, .shared_bytes = 2048, .cluster = 2}, out.data(), 2),
       backends::emulator::KernelFault, MessageMatches(ContainsSubstring("3 blocks were asked for in clusters of 2")));
-  CHECK_THROWS_MATCHES(run(32, swaps_with_neighbour, {1, 64, 1024}, out.data(), 2), backends::emulator::KernelFault,
+  CHECK_THROWS_MATCHES(run(32, swaps_with_neighbour, {1, 64, 2048}, out.data(), 2), backends::emulator::KernelFault,
                        MessageMatches(ContainsSubstring("block 1 of a cluster of 1 is read")));
   CHECK_THROWS_MATCHES(run(32, one_block_skips_the_barrier, {.grid = 2, .block = 64, .cluster = 2}),
                        backends::emulator::KernelFault, MessageMatches(ContainsSubstring("Deadlock")));
