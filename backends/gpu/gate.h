@@ -27,7 +27,7 @@ class Gate {
  private:
   Pointer<uint32_t> halves_;
 };
-inline void meet_block(bool) { sync_block(); }  // nobody can tell
+inline void meet_block(bool) { sync_block(); }  // all wait, which no kernel can tell
 
 #else
 
@@ -55,7 +55,8 @@ class Gate {
   uint32_t place_;
 };
 // A barrier for all threads of the block at which only those that `wait` do so, and then see what the others wrote
-// before it. Lane groups wait or do not as a whole.
+// before it. Lane groups wait or do not as a whole. On AMD devices all wait. A kernel that calls it does not call
+// sync_first_threads(), whose barrier it is.
 ECMV_GPU_DEVICE void meet_block(bool wait) {
 #if defined(__HIP__)
   (void)wait;

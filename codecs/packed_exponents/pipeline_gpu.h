@@ -3,7 +3,7 @@
 // multiply them with the tokens in shared memory. A step has 128 columns. No lane that multiplies copies anything.
 //
 // A block takes tiles or parts of them one after the other (PipelineTile), and the next one's steps are asked for while
-// the sums of the one before are stored.
+// the sums of the one before are stored. Blocks with parts of one tile add their sums (PairedShares, LastShare).
 #pragma once
 
 #include <algorithm>

@@ -24,7 +24,7 @@ struct SizedPipeline {
 // in one piece or in two (tile_product_gpu.h), for each warpgroup, and for each of its tiles of eight tokens; clocks of
 // a tile besides its steps; bytes a clock of sums that LastShare adds; clocks of an exchange in pairs. The first is
 // that of earlier fits, the others are fitted to 125 products of five shapes. In 28 cases at seven shapes the chosen
-// plan was 0.7 % slower than the fastest on average, and 8 % at most (4096 x 1024, 64 tokens; NOTES.md).
+// plan was 0.6 % slower than the fastest on average, and 8 % at most (4096 x 1024, 64 tokens; NOTES.md).
 inline constexpr double kMemoryBytes = 2600, kStep = 500, kStepOfTwo = 840, kWarpgroupStep = 184, kTokensStep = 18.6,
                         kOwnTime = 1900, kAddedBytes = 11.4, kPairTime = 2500;
 
