@@ -59,6 +59,13 @@ backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers laye
   return Decode{fields_on_gpu(*layers[0].matrix)};
 }
 
+// Up to eight tokens, and more where `pipeline` does not run. The first is the fastest with up to 16 tokens at all but
+// a few shapes, where another one is.
+constexpr gpu::TokenPolicy kTokens[] = {{{"groups16_ahead2"}, 16, 1, 2, 1, 1, false},
+                                        {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
+                                        {{"groups16_ahead2_shares2"}, 16, 1, 2, 1, 2, false},
+                                        {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false}};
+
 std::string refuses_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                            const backends::Policy& policy) {
   return gpu::why_no_token_product<ExponentElements>(policy.as<gpu::TokenPolicy>(), matrix.shape, device);
@@ -67,21 +74,14 @@ backends::BoundKernel bind_tokens(const backends::Policy& policy, backends::Laye
                                   backends::Place& place) {
   const backends::CompressedView& view = *layers[0].matrix;
   const FieldsOnGpu matrix = fields_on_gpu(view);
-  return gpu::bind_token_product<gpu::kWideTokenPolicies>(policy, ExponentElements(matrix),
-                                                          {view.sections[kFields].bytes.data(), 0, view.shape}, batch,
-                                                          place.device(), with_records({}, view));
-}
-
-// The fastest policy in 17 of 27 cases (nine shapes, 1, 16 and 64 tokens, 2026-11-29-h200/shapes), and 0.94 of its
-// speed or more in the others. It was chosen by an earlier run of eight of these shapes.
-std::string_view choose_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo&, int batch) {
-  constexpr int64_t kLarge = int64_t{64} << 20;  // elements
-  if (batch <= 16) return "groups16_ahead2";
-  return matrix.shape.elements() < kLarge ? "warpgroup16_ahead1_shares2" : "warpgroup16_ahead2_shares2";
+  return gpu::bind_token_product<kTokens>(policy, ExponentElements(matrix),
+                                          {view.sections[kFields].bytes.data(), 0, view.shape}, batch, place.device(),
+                                          with_records({}, view));
 }
 
 // Each is the fastest at some shape and number of tokens (NOTES.md); the plan's rates choose.
-constexpr PipelinePolicy kPipelines[] = {{{"tokens64"}, 64}, {{"tokens128"}, 128}, {{"tokens256"}, 256}};
+constexpr PipelinePolicy kPipelines[] = {
+    {{"tokens32"}, 32}, {{"tokens64"}, 64}, {{"tokens128"}, 128}, {{"tokens256"}, 256}};
 
 SizedPipeline sized_pipeline(int token_tiles, int batch, const backends::CompressedView& matrix,
                              const backends::DeviceInfo& device) {
@@ -98,6 +98,8 @@ std::string refuses_pipeline(const backends::CompressedView& matrix, const backe
            std::to_string(lowest_exponent(matrix)) + ", and it takes " + std::to_string(RaisedElements::kMostLowest) +
            " and less.";
   if (matrix.shape.elements() == 0) return "The kernel takes at least one row and one column.";
+  constexpr int64_t kMostCols = RecordPatches<4>::kMostCols;
+  if (matrix.shape.cols > kMostCols) return "The kernel takes at most " + std::to_string(kMostCols) + " columns.";
   if (matrix.shape.cols % backends::kTokenMultiple != 0)
     return "The kernel takes columns in multiples of " + std::to_string(backends::kTokenMultiple) + ".";
   if (sized_pipeline(policy.as<PipelinePolicy>().tokens / 8, 1, matrix, device).bytes == 0)
@@ -131,12 +133,13 @@ backends::BoundKernel bind_pipeline(const backends::Policy& policy, backends::La
            .takes_fewer_tokens = true}};
 }
 
-// The number of tokens at a time whose plan is done first.
+// The number of tokens at a time whose plan is done first. Two passes over the weights for 64 tokens won nowhere.
 std::string_view choose_pipeline(const backends::CompressedView& matrix, const backends::DeviceInfo& device,
                                  int batch) {
   const PipelinePolicy* best = kPipelines;
   double least = 0;
   for (const PipelinePolicy& policy : kPipelines) {
+    if (policy.tokens == 32 && batch > 32) continue;
     const SizedPipeline sized = sized_pipeline(policy.tokens / 8, batch, matrix, device);
     if (sized.bytes == 0 || (least != 0 && sized.clocks >= least)) continue;
     best = &policy, least = sized.clocks;
@@ -147,13 +150,12 @@ std::string_view choose_pipeline(const backends::CompressedView& matrix, const b
 using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
     {.op = Op::decode, .variant = "lines", .bind = bind_decode},
-    backends::up_to(32, {.op = Op::matmul,
-                         .variant = "tokens",
-                         .policies = gpu::kWideTokenPolicies,
-                         .activations = Activations::bf16,
-                         .refuses = refuses_tokens,
-                         .bind = bind_tokens,
-                         .choose = choose_tokens}),
+    backends::up_to(8, {.op = Op::matmul,
+                        .variant = "tokens",
+                        .policies = kTokens,
+                        .activations = Activations::bf16,
+                        .refuses = refuses_tokens,
+                        .bind = bind_tokens}),
     // 1024 and 2048 tokens ran at 0.90 to 0.96 of cuBLAS, decoding first at 0.72 to 0.85 (NOTES.md).
     {.op = Op::matmul,
      .variant = "pipeline",

@@ -158,6 +158,7 @@ struct PipelinedProduct {
                    .cluster = plan.pairs ? 2 : 1},
                   stream, matrix, elements, plan, tokens, last_share, maps_of(plan), x);
     };
+    start(std::integral_constant<int, 4>());
     start(std::integral_constant<int, 8>());
     start(std::integral_constant<int, 16>());
     start(std::integral_constant<int, 32>());

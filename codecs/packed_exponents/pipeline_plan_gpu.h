@@ -21,12 +21,14 @@ struct SizedPipeline {
 };
 
 // The plan that is done first, by rates of an H200 under load (1.5 GHz): bytes a clock of its memory; clocks of a step,
-// in one piece or in two (tile_product_gpu.h), for each warpgroup, and for each of its tiles of eight tokens; clocks of
-// a tile besides its steps; bytes a clock of sums that LastShare adds; clocks of an exchange in pairs. The first is
-// that of earlier fits, the others are fitted to 125 products of five shapes. In 28 cases at seven shapes the chosen
-// plan was 0.6 % slower than the fastest on average, and 8 % at most (4096 x 1024, 64 tokens; NOTES.md).
-inline constexpr double kMemoryBytes = 2600, kStep = 500, kStepOfTwo = 840, kWarpgroupStep = 184, kTokensStep = 18.6,
-                        kOwnTime = 1900, kAddedBytes = 11.4, kPairTime = 2500;
+// with up to 32 tokens, in one piece, or in two (tile_product_gpu.h), for each warpgroup, and for each of its tiles of
+// eight tokens; clocks of a tile besides its steps, and of a launch whose blocks leave no room for half of the next
+// one's; clocks of sums that LastShare adds, and bytes of them a clock; clocks of an exchange in pairs. The first is
+// that of earlier fits, the others are fitted to 305 products of 20 shapes. In these 79 cases the chosen plan was 0.4 %
+// slower than the fastest of those measured on average, and 8 % at most (4096 x 1024, 64 tokens; NOTES.md).
+inline constexpr double kMemoryBytes = 2600, kStepOf32 = 730, kStep = 540, kStepOfTwo = 1000, kWarpgroupStepOf32 = 110,
+                        kWarpgroupStep = 195, kTokensStep = 15, kOwnTime = 1850, kBeginTime = 700, kAddTime = 1900,
+                        kAddedBytes = 24, kPairTime = 2300;
 
 class PipelinePlanner {
  public:
@@ -76,15 +78,17 @@ class PipelinePlanner {
     const bool pairs = whole_rounds == 0 && shares % 2 == 0 && groups_ % run == 0;
     const int64_t of_pair = pairs ? 2 : 1;  // halves of sums, and shares
     // Clocks of a step: what its bytes take of memory, what its lane groups do, or its products.
-    const double step = std::max({number(field_bytes * blocks) / number(std::min(token_blocks_, blocks)) / kMemoryBytes,
-                                  (token_tiles_ < 32 ? kStep : kStepOfTwo) +
-                                      number(warpgroups) * (kWarpgroupStep + kTokensStep * number(token_tiles_)),
-                                  number(32 * warpgroups * token_tiles_)}),
-                 clocks =
-                     number(whole_rounds * groups_ + (divided > 0 ? run : 0)) * step + number(parts) * kOwnTime +
-                     (pairs ? kPairTime : 0) +
-                     (shares > of_pair ? number(shares / of_pair * rows * token_tiles_ / of_pair * 32) / kAddedBytes
-                                       : 0);
+    const double tiles_of_tokens = number(token_tiles_),
+                 lane_groups = token_tiles_ == 4
+                                   ? kStepOf32 + number(warpgroups) * kWarpgroupStepOf32
+                                   : (token_tiles_ < 32 ? kStep : kStepOfTwo) +
+                                         number(warpgroups) * (kWarpgroupStep + kTokensStep * tiles_of_tokens),
+                 step = std::max({number(field_bytes * blocks) / number(std::min(token_blocks_, blocks)) / kMemoryBytes,
+                                  lane_groups, number(32 * warpgroups) * tiles_of_tokens}),
+                 added_bytes = number(shares / of_pair * rows * token_tiles_ / of_pair * 32),
+                 clocks = number(whole_rounds * groups_ + (divided > 0 ? run : 0)) * step + number(parts) * kOwnTime +
+                          (2 * blocks > units_ ? kBeginTime : 0) + (pairs ? kPairTime : 0) +
+                          (shares > of_pair ? kAddTime + added_bytes / kAddedBytes : 0);
     if (best_.bytes != 0 && clocks >= best_.clocks) return;
     const auto small = [](int64_t value) { return static_cast<int>(value); };
     best_ = {{.warpgroups = warpgroups,

@@ -10,12 +10,14 @@ namespace ecmv::codecs::packed_exponents::ECMV_GPU_NAMESPACE {
 
 // The records of a block of 16 rows. They come by row, and a piece of 32 kStrips columns needs those of its own: it
 // compares the first 128 of them, four a lane, and reads the others again. (Of 16384 columns some 26 are outside the
-// window.) Each lane makes keys of its records once, so that a piece does little with one: four lane groups wait for
-// each other at each product, and three in five steps of 64 rows have a record. Elements without records were
-// multiplied in 12.9 us instead of 15.4 where pieces took records apart (4096 x 4096, 128 tokens, H200).
+// window.) Four lane groups wait for each other at each product, and three in five steps of 64 rows have a record, so
+// what one costs counts: each lane makes keys of its records once, and a key needs few instructions. (4096 x 4096, 128
+// tokens, H200: 15.4 us where pieces took records apart, 14.3 with keys, 13.5 with fewer instructions, 12.1 for
+// elements without records.)
 template <int kStrips>
 class RecordPatches {
  public:
+  static constexpr int64_t kMostCols = packed_exponents::kMostCols - kGroupCols;
   // Asks where those of a block are; past the last block there are none. Two trips to memory are some 2500 cycles at
   // a product's beginning (4096 x 4096, H200), so find(), load() and sort() are for a caller to spread.
   ECMV_GPU_DEVICE void find(const FieldsOnGpu& matrix, int64_t block) {
@@ -35,33 +37,40 @@ class RecordPatches {
     for (int i = 0; i < kHeld; ++i)
       if (i == 0 || count_ > 32 * i) held_[i] = key(elements, held_[i], 32 * i);
   }
-  // Whether elements of a piece may be outside.
-  ECMV_GPU_DEVICE bool any(int piece) const {
-    bool found = in(held_[0], piece);
+  // The lanes whose first records are in a piece, and whether others may be.
+  struct Found {
+    LaneGroup::Mask first = 0;
+    bool more = false;
+    ECMV_GPU_DEVICE bool any() const { return first != 0 || more; }
+  };
+  ECMV_GPU_DEVICE Found find(int piece) const {
+    Found found{LaneGroup::ballot(in(held_[0], piece)), false};
     if (count_ > 32) {
+      bool more = false;
       ECMV_GPU_UNROLL
-      for (int i = 1; i < kHeld; ++i) found |= in(held_[i], piece);
+      for (int i = 1; i < kHeld; ++i) more |= in(held_[i], piece);
+      found.more = LaneGroup::any(more) || count_ > 32 * kHeld;
     }
-    return LaneGroup::any(found) || count_ > 32 * kHeld;
+    return found;
   }
   // Patches a piece, two units for 32 columns (ExponentElements::operands).
-  ECMV_GPU_DEVICE void patch(const RaisedElements& elements, int piece, gpu::uint4 (&units)[2 * kStrips]) const {
+  ECMV_GPU_DEVICE void patch(const RaisedElements& elements, int piece, Found found,
+                             gpu::uint4 (&units)[2 * kStrips]) const {
+    uint32_t own = held_[0];
+    LaneGroup::Mask left = found.first;
     ECMV_GPU_NO_UNROLL
-    for (int first = 0; first < count_; first += 32) {
-      uint32_t own = held_[0];
+    for (int first = 0;;) {
+      ECMV_GPU_NO_UNROLL
+      for (; left != 0; left &= left - 1) {
+        const int lane = gpu::popcount(~left & (left - 1));
+        patch(elements, LaneGroup::shuffle(own, lane), first + lane, units);
+      }
+      first += 32;
+      if (!found.more || first >= count_) return;
       ECMV_GPU_UNROLL
       for (int i = 1; i < kHeld; ++i) own = first == 32 * i ? held_[i] : own;
       if (first >= 32 * kHeld) own = key(elements, record(first), first);
-      ECMV_GPU_NO_UNROLL
-      for (LaneGroup::Mask left = LaneGroup::ballot(in(own, piece) && first + LaneGroup::lane() < count_); left != 0;
-           left &= left - 1) {
-        const int lane = gpu::popcount(~left & (left - 1));
-        const uint32_t found = LaneGroup::shuffle(own, lane);
-        const int strip = static_cast<int>(found >> kStripBit) % kStrips;
-        ECMV_GPU_UNROLL
-        for (int i = 0; i < kStrips; ++i)
-          if (strip == i) patch(elements, found, first + lane, units[2 * i], units[2 * i + 1]);
-      }
+      left = LaneGroup::ballot(in(own, piece));
     }
   }
 
@@ -83,7 +92,7 @@ class RecordPatches {
   }
   // The key of record number `first` plus the lane.
   ECMV_GPU_DEVICE uint32_t key(const RaisedElements& elements, uint32_t record, int first) const {
-    if (first + LaneGroup::lane() >= count_) return ~0u;  // of the last strip that a matrix can have
+    if (first + LaneGroup::lane() >= count_) return ~0u;  // of a strip that no matrix of kMostCols has
     const Outlier outlier(record);
     const int lane = outlier.row / 2 * 4 + outlier.col % 8 / 2, word = outlier.row % 2 * 4 + outlier.col % 32 / 8;
     return static_cast<uint32_t>(outlier.col / 32) << kStripBit | static_cast<uint32_t>(outlier.col % 2) << kHalfBit |
@@ -94,23 +103,39 @@ class RecordPatches {
     return (key ^ static_cast<uint32_t>(piece) << kPieceBit) < 1u << kPieceBit;
   }
   // `number`: of the record with this key.
-  ECMV_GPU_DEVICE void patch(const RaisedElements& elements, uint32_t key, int number, gpu::uint4& one,
-                             gpu::uint4& two) const {
-    const uint32_t change = (key & 0xFFu) << 7, shift = (key >> kHalfBit & 1u) * 16;
-    const int at = static_cast<int>((key >> kWordBit & 0xFFu) ^ static_cast<uint32_t>(LaneGroup::lane() * 8));
-    uint32_t* const words[8] = {&one.x, &one.z, &two.x, &two.z, &one.y, &one.w, &two.y, &two.w};
-    if (change != 0) {
+  ECMV_GPU_DEVICE void patch(const RaisedElements& elements, uint32_t key, int number,
+                             gpu::uint4 (&units)[2 * kStrips]) const {
+    const uint32_t shift = (key >> kHalfBit & 1u) * 16,
+                   at = (key >> kWordBit & 0xFFu) ^ static_cast<uint32_t>(LaneGroup::lane() * 8);
+    const int strip = static_cast<int>(key >> kStripBit) % kStrips;
+    const auto each_word = [&](auto visit) {
       ECMV_GPU_UNROLL
-      for (int i = 0; i < 8; ++i) *words[i] ^= at == i ? change << shift : 0u;
-      return;
+      for (int i = 0; i < kStrips; ++i) {
+        if (strip != i) continue;
+        gpu::uint4 &one = units[2 * i], &two = units[2 * i + 1];
+        uint32_t* const words[8] = {&one.x, &one.z, &two.x, &two.z, &one.y, &one.w, &two.y, &two.w};
+        ECMV_GPU_UNROLL
+        for (uint32_t k = 0; k < 8; ++k) visit(*words[k], k);
+      }
+    };
+    uint32_t change = (key & 0xFFu) << 7 << shift;
+    if (change == 0) {  // whatever it changes
+      uint32_t word = 0;
+      each_word([&](uint32_t& of, uint32_t k) { word = at == k ? of : word; });
+      const uint32_t stored = word >> shift & 0xFFFFu;
+      change = (stored ^ elements.element(Outlier(first_[number]), stored)) << shift;
     }
-    uint32_t word = 0;
-    ECMV_GPU_UNROLL
-    for (int i = 0; i < 8; ++i) word = at == i ? *words[i] : word;
-    const uint32_t element = elements.element(Outlier(first_[number]), word >> shift & 0xFFFFu);
-    word = (word & 0xFFFF0000u >> shift) | element << shift;
-    ECMV_GPU_UNROLL
-    for (int i = 0; i < 8; ++i) *words[i] = at == i ? word : *words[i];
+    each_word([&](uint32_t& word, uint32_t k) { xor_if_equal(word, at, k, change); });
+  }
+  // Two instructions, where the compiler takes three.
+  static ECMV_GPU_DEVICE void xor_if_equal(uint32_t& word, uint32_t a, uint32_t b, uint32_t with) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__)
+    asm("{\n\t.reg .pred p;\n\tsetp.eq.u32 p, %1, %2;\n\t@p xor.b32 %0, %0, %3;\n\t}"
+        : "+r"(word)
+        : "r"(a), "r"(b), "r"(with));
+#else
+    if (a == b) word ^= with;
+#endif
   }
 };
 

@@ -83,7 +83,7 @@ class TileProduct {
     load(tile.first_group);
     make_elements(0, pieces[0]);
     records.sort(elements_);
-    patched_ = records.any(tile.first_group * 2 / kHalves);
+    found_ = records.find(tile.first_group * 2 / kHalves);
     finish(tile.first_group, 0, pieces[0], records);
     ECMV_GPU_NO_UNROLL
     for (int group = tile.first_group; group < end_; group += kHalves) {
@@ -111,7 +111,8 @@ class TileProduct {
   int own_, last_row_ = 0, end_ = 0, whole_end_ = 0;  // groups from whole_end_ on have not all lines
   Stages::Turn field_turn_, token_turn_;
   gpu::uint4 lines_[2][3];
-  bool patched_ = false, fields_there_ = false, tokens_there_ = false;
+  typename Records::Found found_;
+  bool fields_there_ = false, tokens_there_ = false;
 
   ECMV_GPU_DEVICE void load(int group) {
     fields_.wait_full(field_turn_, fields_there_);
@@ -135,8 +136,8 @@ class TileProduct {
   // Puts records into them. After a step's last piece the next step's fields come.
   ECMV_GPU_DEVICE void finish(int group, int half, Piece& piece, const Records& records) {
     const int number = (2 * group + half) / kHalves;
-    if (patched_) records.patch(elements_, number, piece.units);
-    patched_ = records.any(number + 1);
+    if (found_.any()) records.patch(elements_, number, found_, piece.units);
+    found_ = records.find(number + 1);
     // The place of this step's fields is free once elements were made of them: an arrival does not wait for loads
     // (ldmatrix) that were only begun, and right after those some blocks of 16 rows were wrong (NOTES.md).
     if (half + kHalves == 2) {
