@@ -59,11 +59,11 @@ backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers laye
   return Decode{fields_on_gpu(*layers[0].matrix)};
 }
 
-// Up to eight tokens, and more where `pipeline` does not run. The first is the fastest with up to 16 tokens at all but
-// a few shapes, where another one is.
+// Up to eight tokens, and more where `pipeline` does not run. With one token at nine shapes the first was the fastest
+// of six at six, and at 0.98 of the second's speed or more at the others (2026-11-29-h200/shapes). The last fits the 64
+// KiB of shared memory that every device has.
 constexpr gpu::TokenPolicy kTokens[] = {{{"groups16_ahead2"}, 16, 1, 2, 1, 1, false},
                                         {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
-                                        {{"groups16_ahead2_shares2"}, 16, 1, 2, 1, 2, false},
                                         {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false}};
 
 std::string refuses_tokens(const backends::CompressedView& matrix, const backends::DeviceInfo& device,

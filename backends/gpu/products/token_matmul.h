@@ -245,9 +245,11 @@ inline constexpr TokenPolicy kWideScaledTokenPolicies[] = {{{"groups8_ahead3"}, 
                                                            {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false}};
 // For elements with several loads a step. Each but the last is the fastest somewhere.
 inline constexpr TokenPolicy kWideTokenPolicies[] = {
-    {{"groups16_ahead2"}, 16, 1, 2, 1, 1, false},           {{"warpgroup16_ahead1_shares2"}, 16, 1, 1, 1, 2, true},
-    {{"warpgroup16_ahead2_shares2"}, 16, 1, 2, 1, 2, true}, {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
-    {{"groups16_ahead2_shares2"}, 16, 1, 2, 1, 2, false},   {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false},
+    {{"groups16_ahead2"}, 16, 1, 2, 1, 1, false},
+    {{"warpgroup16_ahead1_shares2"}, 16, 1, 1, 1, 2, true},
+    {{"warpgroup16_ahead2_shares2"}, 16, 1, 2, 1, 2, true},
+    {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
+    {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false},
 };
 
 template <const auto& kForms, typename Elements>
