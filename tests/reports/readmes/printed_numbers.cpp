@@ -97,6 +97,8 @@ bool matches(const CaseRecord& record, const std::string& key, const std::string
   if (key == "source") return record.data.source == value;
   if (const auto setting = record.codec.settings.find(key); setting != record.codec.settings.end())
     return to_string(setting->second) == value;
+  if (const auto given = record.data.parameters.find(key); given != record.data.parameters.end())
+    return to_string(given->second) == value;
   return is_field(key) && field_text(record, key) == value;
 }
 

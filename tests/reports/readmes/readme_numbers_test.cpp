@@ -46,8 +46,6 @@ CheckedDocument checked(const std::string& name) {
 const std::set<std::string> kOfUnknownEntrants = {
     "reports/published/2026-11-20-xeon-16-cores/records.jsonl",
     "reports/published/2026-11-22-h200/containers/records.jsonl",
-    "reports/published/2026-11-24-h200/step/records.jsonl",
-    "reports/published/2026-11-24-h200/step_joined/records.jsonl",
     "reports/published/2026-11-25-h100/beat_int8/records.jsonl",
     "reports/published/2026-11-25-h200/beat_int8_wide/records.jsonl",
     "reports/published/2026-11-25-h200/devices/records.jsonl",

@@ -98,8 +98,8 @@ def encode_as_default(weight, codec=None, settings=None):
 _ENTROPY_CODE = "quad_huffman", "layout=fragments,symbol_cols=0,optimise=speed"
 _TWELVE_BITS = "packed_exponents", ""
 # Elements up to which a GPU multiplies by twelve bits faster than by the entropy code's eleven. (H200, us with 1, 16
-# and 64 tokens: 4096 x 1024 4.4, 5.0, 7.6 and 6.7, 7.0, 9.9; 4096 x 4096 8.9, 10.6, 15.4 and 11.9, 12.9, 18.3; at 28672
-# x 4096 the entropy code is 7 and 4 % faster, and with 64 tokens 4 % slower: 2026-11-29-h200/shapes. Llama 3 8B,
+# and 64 tokens: 4096 x 1024 4.4, 4.9, 6.1 and 6.7, 7.0, 10.0; 4096 x 4096 8.8, 10.9, 12.4 and 11.9, 12.9, 18.3; at
+# 28672 x 4096 the entropy code is 6 and 4 % faster, and with 64 tokens 21 % slower: 2026-12-01-h200/shapes. Llama 3 8B,
 # compiled, was at 1.21x of uncompressed with this choice, 2026-11-29-h200/torch, and at 1.16x without it on other
 # devices.)
 _MOST_IN_TWELVE_BITS = 1 << 24
