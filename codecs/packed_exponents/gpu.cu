@@ -60,8 +60,8 @@ backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers laye
 }
 
 // Up to eight tokens, and more where `pipeline` does not run. With one token the first was the fastest of six at six of
-// nine shapes, and 2 % behind the second at most (H200, 2026-11-29). The last fits the 64 KiB of shared memory that every
-// device has.
+// nine shapes, and 2 % behind the second at most (H200, 2026-11-29). The last fits the 64 KiB of shared memory that
+// every device has.
 constexpr gpu::TokenPolicy kTokens[] = {{{"groups16_ahead2"}, 16, 1, 2, 1, 1, false},
                                         {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
                                         {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false}};
