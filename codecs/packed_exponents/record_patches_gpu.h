@@ -43,7 +43,7 @@ class RecordPatches {
     bool more = false;
     ECMV_GPU_DEVICE bool any() const { return first != 0 || more; }
   };
-  ECMV_GPU_DEVICE Found find(int piece) const {
+  ECMV_GPU_DEVICE Found of_piece(int piece) const {
     Found found{LaneGroup::ballot(in(held_[0], piece)), false};
     if (count_ > 32) {
       bool more = false;

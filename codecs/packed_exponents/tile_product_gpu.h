@@ -83,7 +83,7 @@ class TileProduct {
     load(tile.first_group);
     make_elements(0, pieces[0]);
     records.sort(elements_);
-    found_ = records.find(tile.first_group * 2 / kHalves);
+    found_ = records.of_piece(tile.first_group * 2 / kHalves);
     finish(tile.first_group, 0, pieces[0], records);
     ECMV_GPU_NO_UNROLL
     for (int group = tile.first_group; group < end_; group += kHalves) {
@@ -137,7 +137,7 @@ class TileProduct {
   ECMV_GPU_DEVICE void finish(int group, int half, Piece& piece, const Records& records) {
     const int number = (2 * group + half) / kHalves;
     if (found_.any()) records.patch(elements_, number, found_, piece.units);
-    found_ = records.find(number + 1);
+    found_ = records.of_piece(number + 1);
     // The place of this step's fields is free once elements were made of them: an arrival does not wait for loads
     // (ldmatrix) that were only begun, and right after those some blocks of 16 rows were wrong (NOTES.md).
     if (half + kHalves == 2) {

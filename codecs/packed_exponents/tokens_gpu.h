@@ -168,7 +168,7 @@ struct BlockRows {
 
 struct ExponentElements {
   static constexpr int kLoads = 3, kStrips = 4, kCols = 8, kWholeCols = 8, kTokenRun = 8;
-  static constexpr bool kScaled = false, kDealt = true, kFours = true;
+  static constexpr bool kScaled = false, kDealt = false, kFours = true;
   template <int kTokenTiles>
   using Entries = RecordEntries<kTokenTiles>;
   template <int kRowTiles>
