@@ -11,13 +11,14 @@
 // reports/published/numbers/NAME.txt that begins with `page: README.md` (a path from the root). There `block: WORDS`
 // opens the claims of the one paragraph or table that has these words, and lines that begin with `#` are comments.
 //
-// `key=value` chooses cases: `record` (the file), a field of a case (fields.h), `source`, `rows`, `type`, or a setting
-// of the codec; a row or a text adds its own to the ones after `numbers`. The fastest of the chosen cases counts; all
-// must have the same codec, data set, op, batch, device, thread count and cache class. A number is a metric (metrics.h)
-// or `read_bandwidth`, in units of M, G or T where it says so. `A / B` divides two, which must be of one run and one
-// cache class; a row `A / B` divides each column so. Columns and rows that are `-` are not results. `text` is a piece
-// of the paragraph that begins with its only number, unit included. `plain` lists numbers that are no results, such as
-// sizes and settings. In a block with claims every number with a decimal point, T, G or % must be one or the other.
+// `key=value` chooses cases: `record` (the file), a field of a case (fields.h), `source`, `rows`, `type`, a setting of
+// the codec or a parameter of the data (`model`); a row or a text adds its own to the ones after `numbers`. The fastest
+// of the chosen cases counts; all must have the same codec, data set, op, batch, device, thread count and cache class.
+// A number is a metric (metrics.h) or `read_bandwidth`, in units of M, G or T where it says so. `A / B` divides two,
+// which must be of one run and one cache class; a row `A / B` divides each column so. Columns and rows that are `-` are
+// not results. `text` is a piece of the paragraph that begins with its only number, unit included. `plain` lists
+// numbers that are no results, such as sizes and settings. In a block with claims every number with a decimal point, T,
+// G or % must be one or the other.
 //
 // `pooled table=ID group=GROUP column=ID` is a number of the tables of memory blocks (block_tables.h) instead: the cell
 // in the row that pools the workloads of a group (seen, unseen, all).
