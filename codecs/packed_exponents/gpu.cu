@@ -59,9 +59,8 @@ backends::BoundKernel bind_decode(const backends::Policy&, backends::Layers laye
   return Decode{fields_on_gpu(*layers[0].matrix)};
 }
 
-// Up to eight tokens, and more where `pipeline` does not run. With one token the first was the fastest of six at six of
-// nine shapes, and 2 % behind the second at most (H200, 2026-11-29). The last fits the 64 KiB of shared memory that
-// every device has.
+// With one token the first was the fastest of six at seven of nine shapes, and 2 % behind the second at the others at
+// most (H200, 2026-11-29). The last fits the 64 KiB of shared memory that every device has.
 constexpr gpu::TokenPolicy kTokens[] = {{{"groups16_ahead2"}, 16, 1, 2, 1, 1, false},
                                         {{"groups8_ahead3"}, 8, 1, 3, 1, 1, false},
                                         {{"groups4_ahead2"}, 4, 1, 2, 1, 1, false}};
@@ -150,6 +149,8 @@ std::string_view choose_pipeline(const backends::CompressedView& matrix, const b
 using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
     {.op = Op::decode, .variant = "lines", .bind = bind_decode},
+    // With 16 tokens `pipeline` is ahead or equal at ten shapes; with 8 it is ahead at six of ten, and up to 17 %
+    // behind at others (NOTES.md). This one multiplies all of them where `pipeline` does not run.
     backends::up_to(8, {.op = Op::matmul,
                         .variant = "tokens",
                         .policies = kTokens,

@@ -45,7 +45,8 @@ TEST_CASE("products of a pipeline in the emulator have every kind of share") {
   for (const datasets::Shape shape : {datasets::Shape{260, 1096}, datasets::Shape{15, 320}, datasets::Shape{60, 2056},
                                       datasets::Shape{60, 2048}, datasets::Shape{250, 1000}, datasets::Shape{1100, 72}})
     for (const int tokens : {32, 64, 128, 256})
-      for (const int batch : {1, 66, 150}) kinds.merge(kinds_of(plan_of(shape, tokens, batch, kEmulatedUnits), 4));
+      for (const int batch : {1, 66, 150})
+        kinds.merge(kinds_of(plan_of(shape, tokens, batch, kEmulatedUnits), kEmulatedUnits));
   for (const char* kind :
        {"whole tiles in turn", "whole tiles", "2 shares in pairs", "4 shares in pairs", "2 shares"}) {
     INFO(kind);
