@@ -83,8 +83,8 @@ struct Outlier {
 struct ExponentElements;
 
 // The records of a lane group's block of rows, one a lane; the lane groups with the same rows take turns. Where they
-// lie is asked for first of all, they as the product begins, and what is stored of their elements, and tokens, before
-// the first step is multiplied.
+// lie is asked for first of all, they before the launch ahead has ended, and what is stored of their elements, and
+// tokens, once the first steps are under way.
 template <int kTokenTiles>
 class RecordEntries {
  public:
@@ -95,7 +95,7 @@ class RecordEntries {
   }
   ECMV_GPU_DEVICE void look_up(const gpu::Bf16Tokens& tokens) {
     if (rows_.worker >= left_) return;
-    load_stored();
+    load_words();
     early_ = Turns::load(there() ? Outlier(record_).col : -1, 0, tokens);
   }
   ECMV_GPU_DEVICE void add(const gpu::GroupSums& sums, const gpu::Bf16Tokens& tokens) {
@@ -107,7 +107,7 @@ class RecordEntries {
       left_ -= rows_.workers * LaneGroup::size();
       if (rows_.worker >= left_) return;
       load_record();
-      load_stored();
+      load_words();
       Turns::add_all(entry(), 0, count(), sums, tokens);
     }
   }
@@ -120,8 +120,9 @@ class RecordEntries {
   gpu::GroupRows rows_;
   uint64_t begin_ = 0, end_ = 0;
   int left_ = 0;  // records from `begin_` on
-  uint32_t record_ = 0, as_stored_ = 0;
-  typename Turns::Tokens early_{};  // of the first entries
+  uint32_t record_ = 0;
+  BlockPlace::ElementWords words_{};  // of its element
+  typename Turns::Tokens early_{};    // of the first entries
 
   ECMV_GPU_DEVICE int own() const { return rows_.worker + LaneGroup::lane() * rows_.workers; }
   ECMV_GPU_DEVICE bool there() const { return own() < left_; }
@@ -130,16 +131,18 @@ class RecordEntries {
   ECMV_GPU_DEVICE void load_record() {
     if (there()) record_ = matrix_.records[static_cast<int64_t>(begin_) + own()];
   }
-  ECMV_GPU_DEVICE void load_stored() {
+  ECMV_GPU_DEVICE BlockPlace block() const { return {matrix_, rows_.first / kBlockRows}; }
+  ECMV_GPU_DEVICE void load_words() {
     const Outlier outlier(record_);
-    if (there()) as_stored_ = BlockPlace(matrix_, rows_.first / kBlockRows).stored(outlier.row, outlier.col);
+    if (there()) words_ = block().load(outlier.row, outlier.col);
   }
   ECMV_GPU_DEVICE gpu::TokenEntry entry() const {
     if (!there()) return {};
     const Outlier outlier(record_);
+    const uint32_t stored = block().stored(words_, outlier.col);
     // An infinite x made an infinity of the same sign, or, with w = 0, should have made a NaN.
-    const float w = gpu::float_of(outlier.element(as_stored_) << 16);
-    return {outlier.row, outlier.col, w - gpu::float_of(as_stored_ << 16), w};
+    const float w = gpu::float_of(outlier.element(stored) << 16);
+    return {outlier.row, outlier.col, w - gpu::float_of(stored << 16), w};
   }
 };
 

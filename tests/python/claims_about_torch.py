@@ -5,6 +5,7 @@ import contextlib
 import copy
 import gc
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -23,8 +24,6 @@ from ecmv.torch.operator import linear
 
 DEVICE = torch.device(os.environ.get("ECMV_TEST_DEVICE", "cpu"))
 ON_GPU = DEVICE.type != "cpu"
-# The matrices of tests are small, and GPUs are to multiply by the entropy code that large ones have.
-MOST_IN_TWELVE_BITS, ecmv.torch.linear._MOST_IN_TWELVE_BITS = ecmv.torch.linear._MOST_IN_TWELVE_BITS, 0
 needs_gpu = unittest.skipUnless(ON_GPU, "a claim about GPUs, and ECMV_TEST_DEVICE is cpu")
 
 
@@ -84,12 +83,13 @@ class Case(unittest.TestCase):
 
 class Products(Case):
     def test_products_are_within_the_bound_of_float32_sums_for_many_shapes_and_numbers_of_tokens(self):
-        for rows, cols, bias in ((256, 512, False), (512, 256, True), (1000, 320, True), (64, 1024, False)):
+        shapes = (256, 512, False), (512, 256, True), (1000, 320, True), (64, 1024, False)
+        for codec, (rows, cols, bias) in itertools.product((None, "quad_huffman") if ON_GPU else (None,), shapes):
             module = linear_module(cols, rows, bias)
-            coded = ecmv.torch.EcmvLinear.from_linear(module)
+            coded = ecmv.torch.EcmvLinear.from_linear(module, codec)
             self.assertSame(coded.decode(), module.weight)
             for shape in ((), (1,), (3,), (8,), (17,), (2, 33), (2, 3, 4), (65,), (200,)):
-                with self.subTest(rows=rows, cols=cols, tokens=shape):
+                with self.subTest(codec=codec, rows=rows, cols=cols, tokens=shape):
                     x = tokens(*shape, cols)
                     self.assertNear(coded(x), x, module.weight, module.bias)
 
@@ -229,18 +229,11 @@ class Conversion(Case):
             converted(module)
         torch.testing.assert_close(module(x), y, rtol=2e-2, atol=1e-3)
 
-    def test_small_matrices_take_twelve_bits_and_large_ones_an_entropy_code_where_there_is_a_gpu(self):
-        with mock.patch.object(torch.cuda, "is_available", lambda: True), \
-                mock.patch.object(ecmv.torch.linear, "_MOST_IN_TWELVE_BITS", MOST_IN_TWELVE_BITS):
-            self.assertEqual(ecmv.torch.default_codec((4096, 4096)), ("packed_exponents", ""))
-            for shape in (None, (4097, 4096)):
-                self.assertEqual(ecmv.torch.default_codec(shape)[0], "quad_huffman")
-            settings = "layout=fragments,symbol_cols=8,optimise=speed"  # of the entropy code, so that is taken
-            for given, codec in ((None, "packed_exponents"), (settings, "quad_huffman")):
-                coded = ecmv.torch.linear.encode_as_default(weights(64, 512), settings=given)
-                self.assertEqual(coded_tensors.describe(coded)["codec"], codec)
-        with mock.patch.object(torch.cuda, "is_available", lambda: False):
-            self.assertEqual(ecmv.torch.default_codec(), ("packed_exponents", ""))
+    def test_weights_take_twelve_bits_unless_a_codec_is_named(self):
+        coded = ecmv.torch.linear.encode_as_default(weights(64, 512))
+        self.assertEqual(coded_tensors.describe(coded)["codec"], "packed_exponents")
+        with self.assertRaisesRegex(ecmv.InvalidArgument, "layout"):
+            ecmv.torch.linear.encode_as_default(weights(64, 512), settings="layout=rows")
 
     def test_the_entropy_code_has_settings_for_tokens_unless_others_are_named(self):
         for given, layout in ((None, "fragments"), ("layout=rows", "rows")):

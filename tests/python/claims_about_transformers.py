@@ -19,7 +19,6 @@ import ecmv.torch
 from ecmv.torch.transformers import EcmvConfig
 
 DEVICE = torch.device(os.environ.get("ECMV_TEST_DEVICE", "cpu"))
-ecmv.torch.linear._MOST_IN_TWELVE_BITS = 0  # models of tests are small; large matrices have an entropy code on GPUs
 SHAPE = {"vocab_size": 512, "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 2,
          "num_attention_heads": 8, "num_key_value_heads": 4, "max_position_embeddings": 512}
 CONFIGS = {

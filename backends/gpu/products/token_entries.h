@@ -36,8 +36,8 @@ template <int kTokenTiles>
 struct NoEntries {
   template <typename Elements>
   ECMV_GPU_DEVICE NoEntries(const Elements&, const GroupRows&) {}
-  ECMV_GPU_DEVICE void load() {}                      // once all copies of the first steps are under way
-  ECMV_GPU_DEVICE void look_up(const Bf16Tokens&) {}  // before the first step is multiplied
+  ECMV_GPU_DEVICE void load() {}                      // before the launch ahead has ended
+  ECMV_GPU_DEVICE void look_up(const Bf16Tokens&) {}  // once all copies of the first steps are under way
   ECMV_GPU_DEVICE void add(const GroupSums&, const Bf16Tokens&) const {}
 };
 

@@ -98,6 +98,9 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
 
   if (works) rows.copy(own_ring, plan.parts);
   const typename Form::Runs runs(plan.runs);
+  // Entries take trips to memory one after the other, so they go ahead of most copies. (H200, packed_exponents, one
+  // token: 1024 x 3072 3.85 us, 4.7 where they came after all copies; 6144 x 4096 11.9 and 12.3.)
+  entries.load();
   wait_for_previous();
   Form::copy_tokens(runs, tokens, first_col, end_col, slice_cols, plan.token_bytes, buffers);
   commit_copies();
@@ -106,7 +109,7 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
     if (works) rows.copy(own_ring + i * Form::kStageBytes, plan.parts);
     commit_copies();
   }
-  entries.load();
+  entries.look_up(tokens);
   int offsets[kTokenTiles];
   find_tokens(offsets, g, tokens.batch, plan.token_bytes, t * Elements::kCols * 2);
   auto scales = step_scales<Elements, kRowTiles>(elements, first_row + g, tokens.rows - 1, cols);
@@ -117,7 +120,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
     wait_for_slice<kAhead>(slice, plan.slice_steps);
     Form::tokens_are_there();
     sync_block();
-    if (slice == 0) entries.look_up(tokens);
     if (slice_begin + slice_cols < end_col)
       Form::copy_tokens(runs, tokens, slice_begin + slice_cols, end_col, slice_cols, plan.token_bytes,
                         buffers + (slice + 1) % 2 * plan.slice_bytes);

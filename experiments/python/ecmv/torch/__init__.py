@@ -16,9 +16,9 @@ from .convert import Converted, Report, convert_all_linear
 from .embedding import EcmvEmbedding
 from .experts import EcmvExperts
 from .files import load, save
-from .linear import EcmvLinear, default_codec
+from .linear import EcmvLinear
 from .plan import Skipped
 from .products import prepare
 
 __all__ = ["Converted", "EcmvEmbedding", "EcmvExperts", "EcmvLinear", "Report", "Skipped", "convert_all_linear",
-           "default_codec", "load", "prepare", "save"]
+           "load", "prepare", "save"]

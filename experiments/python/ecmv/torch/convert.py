@@ -47,8 +47,8 @@ class Report:
 def convert_all_linear(model, *, codec=None, settings=None, skip=(), join=True, embeddings=True, progress=True):
     """Replaces every torch.nn.Linear in `model` by an EcmvLinear with the same weights, coded without loss.
 
-    `codec` and `settings` are as in `ecmv list codecs`; without a codec the fastest where there is a GPU, or on this
-    CPU, and without settings its defaults, of quad_huffman those that are fastest. `skip`: names of modules, as in
+    `codec` and `settings` are as in `ecmv list codecs`; without a codec packed_exponents, and without settings the
+    codec's defaults, of quad_huffman those that are fastest with tokens. `skip`: names of modules, as in
     named_modules(), with * for anything; a last part, "lm_head", will do.
     `join`: q, k and v, and gate and up, become one matrix in classes where that is known to be the same. `embeddings`:
     each torch.nn.Embedding of bf16 becomes an EcmvEmbedding, and a head that is tied to it multiplies by the same coded

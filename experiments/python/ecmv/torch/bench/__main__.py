@@ -29,7 +29,7 @@ def parse(arguments):
     parser.add_argument("--stores", default=",".join(stores.STORES), help="how weights are held (%(default)s)")
     parser.add_argument("--modes", help="how the program runs: eager, graph (a CUDA graph of it), compiled; without it "
                         "eager,compiled")
-    parser.add_argument("--codec", help="of the coded weights; without it the fastest for the device")
+    parser.add_argument("--codec", help="of the coded weights (packed_exponents)")
     parser.add_argument("--settings", help="of the codec: name=value,name=value")
     parser.add_argument("--measure", action="store_true", help="time all kernels that take a matrix, for the fastest")
     parser.add_argument("--layers", type=int, metavar="N", help="only the first N blocks of the model")
