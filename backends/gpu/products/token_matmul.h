@@ -99,7 +99,8 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(kGroups* kTokenLanes, kResident) void token_matm
   if (works) rows.copy(own_ring, plan.parts);
   const typename Form::Runs runs(plan.runs);
   // Entries take trips to memory one after the other, so they go ahead of most copies. (H200, packed_exponents, one
-  // token: 1024 x 3072 3.85 us, 4.7 where they came after all copies; 6144 x 4096 11.9 and 12.3.)
+  // token: 4.7 us at 1024 x 3072 where they came after all copies, 3.85 in a build with them here; 6144 x 4096 12.3 and
+  // 11.9; NOTES.md there.)
   entries.load();
   wait_for_previous();
   Form::copy_tokens(runs, tokens, first_col, end_col, slice_cols, plan.token_bytes, buffers);
