@@ -116,8 +116,8 @@ backends::BoundKernel bind_pipeline(const backends::Policy& policy, backends::La
   const int token_tiles = policy.as<PipelinePolicy>().tokens / 8;
   const SizedPipeline sized = sized_pipeline(token_tiles, batch, view, device);
   const PipelinePlan& plan = sized.plan;
-  backends::ProductRounding rounding = gpu::token_rounding(int64_t{plan.groups.number()} * kGroupColumns,
-                                                           most_shares(plan.groups.number(), plan.run.number()));
+  backends::ProductRounding rounding =
+      gpu::token_rounding(int64_t{plan.groups} * kGroupColumns, most_shares(plan.counted.number(), plan.run.number()));
   rounding.raised = elements.raised;
   return {PipelinedProduct{matrix, elements, view.sections[kFields].bytes.data(),
                            static_cast<int64_t>(view.sections[kFields].bytes.size()),

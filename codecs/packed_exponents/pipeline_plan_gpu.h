@@ -15,7 +15,7 @@ struct SizedPipeline {
   int64_t added_places = 0;       // for LastShare: lane groups of the tiles that runs divide, of a pair's halves each
   int64_t scratch_bytes(int64_t token_tiles) const {
     const int of_share = plan.pairs ? 2 : 1;
-    return added_places * most_shares(plan.groups.number(), plan.run.number()) / of_share * token_tiles / of_share *
+    return added_places * most_shares(plan.counted.number(), plan.run.number()) / of_share * token_tiles / of_share *
            gpu::kTokenLanes * int64_t{sizeof(gpu::uint4)};
   }
 };
@@ -41,16 +41,17 @@ class PipelinePlanner {
         room_(device.shared_bytes),
         units_(device.compute_units) {}
 
-  // Tries tiles as a whole, in equal runs of all steps but those of whole rounds, and in equal parts.
+  // Tries tiles as a whole, in equal runs of all steps but those of whole rounds, and in parts of one run each.
   SizedPipeline best() {
     for (int warpgroups = 1; warpgroups <= kMostWarpgroups; ++warpgroups) {
       const int64_t tiles = quotient_up(rows_, warpgroups * kWarpgroupRows) * token_blocks_;
-      consider(warpgroups, tiles, tiles / units_, groups_);
+      consider(warpgroups, tiles, tiles / units_, groups_, groups_);
       for (int64_t whole = std::max<int64_t>(0, tiles / units_ - 1); whole <= tiles / units_; ++whole)
         if (const int64_t rest = tiles - whole * units_; rest > 0)
-          consider(warpgroups, tiles, whole, quotient_up(rest * groups_, units_));
+          consider(warpgroups, tiles, whole, quotient_up(rest * groups_, units_), groups_);
       for (int64_t parts = 2; tiles * parts <= units_ && parts <= groups_; ++parts)
-        consider(warpgroups, tiles, 0, quotient_up(groups_, parts));
+        if (const int64_t run = quotient_up(groups_, parts); quotient_up(groups_, run) == parts)
+          consider(warpgroups, tiles, 0, run, parts * run);
     }
     return best_;
   }
@@ -64,18 +65,19 @@ class PipelinePlanner {
   static int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
   static double number(int64_t value) { return static_cast<double>(value); }
 
-  void consider(int warpgroups, int64_t tiles, int64_t whole_rounds, int64_t run) {
+  // `counted`: a tile's steps, as runs count them.
+  void consider(int warpgroups, int64_t tiles, int64_t whole_rounds, int64_t run, int64_t counted) {
     const int field_bytes = static_cast<int>(warpgroups) * gpu::kWarpgroup * kBlockFieldBytes,
               bytes = pipeline_bytes(static_cast<int>(token_tiles_), field_bytes);
     if (bytes > room_) return;
     const int64_t rows = warpgroups * kWarpgroupRows, divided = tiles - whole_rounds * units_,
-                  blocks = whole_rounds > 0 ? units_ : quotient_up(divided * groups_, run),
-                  shares = divided == 0 ? 1 : most_shares(static_cast<int>(groups_), static_cast<int>(run));
+                  blocks = whole_rounds > 0 ? units_ : quotient_up(divided * counted, run),
+                  shares = divided == 0 ? 1 : most_shares(static_cast<int>(counted), static_cast<int>(run));
     // Tiles of a thread block, or parts. Runs that do not end with a tile's parts have the end of one and the beginning
     // of another.
     const int64_t parts =
-        whole_rounds + (divided > 0 ? quotient_up(run, groups_) : 0) + (shares > 1 && groups_ % run != 0 ? 1 : 0);
-    const bool pairs = whole_rounds == 0 && shares % 2 == 0 && groups_ % run == 0;
+        whole_rounds + (divided > 0 ? quotient_up(run, counted) : 0) + (shares > 1 && counted % run != 0 ? 1 : 0);
+    const bool pairs = whole_rounds == 0 && shares % 2 == 0 && counted % run == 0;
     const int64_t of_pair = pairs ? 2 : 1;  // halves of sums, and shares
     // Clocks of a step: what its bytes take of memory, what its lane groups do, or its products.
     const double tiles_of_tokens = number(token_tiles_),
@@ -92,7 +94,8 @@ class PipelinePlanner {
     if (best_.bytes != 0 && clocks >= best_.clocks) return;
     const auto small = [](int64_t value) { return static_cast<int>(value); };
     best_ = {{.warpgroups = warpgroups,
-              .groups = gpu::Divisor(small(groups_)),
+              .groups = small(groups_),
+              .counted = gpu::Divisor(small(counted)),
               .token_blocks = gpu::Divisor(small(token_blocks_)),
               .block_tokens = block_tokens_,
               .tiles = small(tiles),

@@ -29,7 +29,8 @@ ECMV_GPU_BOTH constexpr int halves_at_once(int token_tiles) { return token_tiles
 
 struct PipelinePlan {
   int warpgroups;             // that multiply
-  gpu::Divisor groups;        // of 128 columns: the steps of a tile
+  int groups;                 // of 128 columns: the steps of a tile
+  gpu::Divisor counted;       // as many, or, where a tile's parts are one run each, those of whole runs
   gpu::Divisor token_blocks;  // equal blocks of tokens
   int block_tokens;           // tokens of one, a multiple of eight
   int tiles, whole_rounds;    // rounds in which each thread block has a whole tile
@@ -39,16 +40,16 @@ struct PipelinePlan {
 // The tokens of each of so many equal blocks.
 inline int equal_blocks(int tokens, int blocks) { return ((tokens + blocks - 1) / blocks + 7) / 8 * 8; }
 
-// The most thread blocks that have a part of one tile, where runs divide tiles.
-ECMV_GPU_BOTH constexpr int most_shares(int groups, int run) {
-  if (run % groups == 0) return 1;
-  return groups % run == 0 ? groups / run : (groups + run - 2) / run + 1;
+// The most thread blocks that have a part of one tile, where runs divide tiles of `counted` steps.
+ECMV_GPU_BOTH constexpr int most_shares(int counted, int run) {
+  if (run % counted == 0) return 1;
+  return counted % run == 0 ? counted / run : (counted + run - 2) / run + 1;
 }
 
 // A tile is a block's rows, a block of tokens and all columns. Thread blocks take whole tiles in turn, and then equal
 // runs of the steps of those that are left, which may begin and end within a tile (two-tile stream-K of Osama, Merrill,
-// Cecka, Garland and Owens, Stream-K, 2023). The blocks of tokens follow each other, so that fields that one copies
-// from memory lie in the cache for the next.
+// Cecka, Garland and Owens, Stream-K, 2023). Or a tile's parts are one run each, and the last may have fewer steps. The
+// blocks of tokens follow each other, so that fields that one copies from memory lie in the cache for the next.
 struct PipelineTile {
   int part = 0;             // what number it has among those of this thread block
   int64_t first_block = 0;  // of 16 rows
@@ -67,14 +68,14 @@ struct PipelineTile {
     int tile = 0;
     if (part < plan.whole_rounds) {
       tile = part * blocks + block;
-      groups = plan.groups.number();
+      groups = plan.groups;
     } else {
       const int whole = plan.whole_rounds * blocks, begin = block * plan.run.number();
-      divided = plan.groups.quotient(begin) + (part - plan.whole_rounds);
+      divided = plan.counted.quotient(begin) + (part - plan.whole_rounds);
       tile = whole + divided;
       groups = 0;
       if (tile >= plan.tiles) return;
-      const int tile_begin = divided * plan.groups.number(), tile_end = tile_begin + plan.groups.number(),
+      const int tile_begin = divided * plan.counted.number(), tile_end = tile_begin + plan.groups,
                 first = begin > tile_begin ? begin : tile_begin,
                 end = begin + plan.run.number() < tile_end ? begin + plan.run.number() : tile_end;
       if (first >= end) return;

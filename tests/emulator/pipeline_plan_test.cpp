@@ -30,8 +30,9 @@ std::set<std::string> kinds_of(const pipeline::SizedPipeline& sized, int64_t uni
   std::set<std::string> kinds;
   if (plan.whole_rounds > 0) kinds.insert("whole tiles in turn");
   if (plan.tiles > plan.whole_rounds * units) {
-    const int shares = pipeline::most_shares(plan.groups.number(), plan.run.number());
+    const int shares = pipeline::most_shares(plan.counted.number(), plan.run.number());
     kinds.insert(shares == 1 ? "whole tiles" : std::to_string(shares) + (plan.pairs ? " shares in pairs" : " shares"));
+    if (plan.counted.number() > plan.groups) kinds.insert("a shorter last part");
   }
   return kinds;
 }
@@ -47,8 +48,8 @@ TEST_CASE("products of a pipeline in the emulator have every kind of share") {
     for (const int tokens : {32, 64, 128, 256})
       for (const int batch : {1, 66, 150})
         kinds.merge(kinds_of(plan_of(shape, tokens, batch, kEmulatedUnits), kEmulatedUnits));
-  for (const char* kind :
-       {"whole tiles in turn", "whole tiles", "2 shares in pairs", "4 shares in pairs", "2 shares"}) {
+  for (const char* kind : {"whole tiles in turn", "whole tiles", "2 shares in pairs", "4 shares in pairs", "2 shares",
+                           "a shorter last part"}) {
     INFO(kind);
     CHECK(kinds.count(kind) == 1);
   }
@@ -66,7 +67,8 @@ TEST_CASE("a plan of a pipeline has all steps of all tiles, and no more blocks t
       INFO(shape.rows << " x " << shape.cols << ", " << batch << " tokens by " << tokens << ", " << units << " units");
       REQUIRE(sized.bytes > 0);
       CHECK(sized.bytes <= kSharedBytes);
-      const int64_t tile_rows = plan.warpgroups * pipeline::kWarpgroupRows, groups = plan.groups.number();
+      const int64_t tile_rows = plan.warpgroups * pipeline::kWarpgroupRows, groups = plan.groups,
+                    counted = plan.counted.number();
       CHECK(plan.tiles == (shape.rows + tile_rows - 1) / tile_rows * plan.token_blocks.number());
       CHECK(groups == (shape.cols + pipeline::kGroupColumns - 1) / pipeline::kGroupColumns);
       CHECK(plan.block_tokens * plan.token_blocks.number() >= batch);
@@ -74,14 +76,20 @@ TEST_CASE("a plan of a pipeline has all steps of all tiles, and no more blocks t
       CHECK(sized.blocks <= units);
       const int64_t divided = plan.tiles - int64_t{plan.whole_rounds} * units;
       CHECK(divided >= 0);
-      CHECK(sized.blocks * plan.run.number() >= divided * groups);
+      CHECK(sized.blocks * plan.run.number() >= divided * counted);
+      CHECK(counted >= groups);
+      if (counted > groups) {  // each part has steps
+        CHECK(counted % plan.run.number() == 0);
+        CHECK(counted - groups < plan.run.number());
+        CHECK(plan.whole_rounds == 0);
+      }
       if (plan.whole_rounds > 0) CHECK(sized.blocks == units);
       if (plan.pairs) {
         CHECK(sized.blocks % 2 == 0);
-        CHECK(groups % plan.run.number() == 0);
+        CHECK(counted % plan.run.number() == 0);
         CHECK(plan.whole_rounds == 0);
       }
-      const int shares = divided == 0 ? 1 : pipeline::most_shares(static_cast<int>(groups), plan.run.number());
+      const int shares = divided == 0 ? 1 : pipeline::most_shares(static_cast<int>(counted), plan.run.number());
       CHECK((sized.added_places > 0) == (shares > (plan.pairs ? 2 : 1)));
     }
 }
