@@ -2,6 +2,7 @@
 #include "backends/kernel_order.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace ecmv::backends {
@@ -26,13 +27,15 @@ bool does(const Kernel& kernel, const WantedKernel& wanted) {
   return reads && takes_scales(kernel, wanted.scales == nullptr ? none : *wanted.scales);
 }
 
-std::vector<const Kernel*> fused_in_order(std::span<const Kernel> kernels, const WantedKernel& wanted) {
+std::vector<const Kernel*> fused_in_order(std::span<const Kernel> kernels, const CompressedView& matrix,
+                                          const DeviceInfo& device, const WantedKernel& wanted) {
   std::vector<const Kernel*> fused;
   for (const Kernel& kernel : kernels)
     if (does(kernel, wanted)) fused.push_back(&kernel);
   if (wanted.op != Op::matmul) return fused;
   std::ranges::stable_sort(fused, std::ranges::greater(), [&](const Kernel* kernel) {
-    return std::pair(kernel->activations == wanted.tokens, std::min(tokens_at_once(*kernel), wanted.batch));
+    return std::tuple(kernel->activations == wanted.tokens, std::min(tokens_at_once(*kernel), wanted.batch),
+                      kernel->leads == nullptr || kernel->leads(matrix, device));
   });
   return fused;
 }
@@ -45,7 +48,7 @@ std::vector<ChosenKernel> kernels_in_order(std::span<const Kernel> kernels, cons
     return chosen_policy(kernel, matrix, device,
                          kernel.op == Op::matmul ? std::min(wanted.batch, kernel.most_tokens) : 1);
   };
-  std::vector<const Kernel*> order = fused_in_order(kernels, wanted);
+  std::vector<const Kernel*> order = fused_in_order(kernels, matrix, device, wanted);
   const auto best = std::ranges::find_if(
       order, [&](const Kernel* kernel) { return kernel->refuses(matrix, device, policy_of(*kernel)).empty(); });
   const bool decodes_first =

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <map>
@@ -187,8 +188,11 @@ class Block {
   const Cluster& cluster() const { return cluster_; }
 
   // The barrier of a cluster. All lanes must reach it equally often.
-  void meet_cluster() {
-    const int64_t lanes = int64_t{grid_.threads} * grid_.cluster, goes_on = (cluster_.arrived++ / lanes + 1) * lanes;
+  int64_t arrive_at_cluster() {
+    const int64_t lanes = int64_t{grid_.threads} * grid_.cluster;
+    return (cluster_.arrived++ / lanes + 1) * lanes;
+  }
+  void wait_for_cluster(int64_t goes_on) {
     while (cluster_.arrived < goes_on) pause();
     progress_ = true;
   }
@@ -392,14 +396,20 @@ static std::vector<int64_t> groups_of(int64_t count, bool in_order) {
   return groups;
 }
 
+int64_t asked_for(const char* variable, int64_t least, int64_t most) {
+  const char* const asked = std::getenv(variable);
+  return asked == nullptr ? least : std::clamp<int64_t>(std::strtoll(asked, nullptr, 10), least, most);
+}
+int compute_units() { return static_cast<int>(asked_for("ECMV_EMULATED_UNITS", 4, 256)); }
+
 void run_grid(const Grid& grid, const std::function<void()>& kernel) {
   if (grid.threads < 1 || grid.threads > 1024)
     throw KernelFault("A thread block of " + std::to_string(grid.threads) +
                       " threads was asked for; devices have room for 1 to 1024.");
-  if (grid.together && grid.blocks * grid.threads > int64_t{kComputeUnits} * kThreadsOfComputeUnit)
+  if (grid.together && grid.blocks * grid.threads > int64_t{compute_units()} * kThreadsOfComputeUnit)
     throw KernelFault(std::to_string(grid.blocks) + " blocks of " + std::to_string(grid.threads) +
                       " threads must run together; the device has room for " +
-                      std::to_string(kComputeUnits * kThreadsOfComputeUnit) + " threads.");
+                      std::to_string(compute_units() * kThreadsOfComputeUnit) + " threads.");
   if (grid.cluster < 1 || grid.blocks % grid.cluster != 0 || (grid.together && grid.cluster > 1))
     throw KernelFault(std::to_string(grid.blocks) + " blocks were asked for in clusters of " +
                       std::to_string(grid.cluster) + ", which they cannot be.");
@@ -435,7 +445,9 @@ std::byte* shared_data_of(int rank) {
           std::to_string(running_block->grid().cluster) + " is read.");
   return cluster.blocks[static_cast<size_t>(rank)]->shared().data();
 }
-void meet_cluster() { running_block->meet_cluster(); }
+int64_t arrive_at_cluster() { return running_block->arrive_at_cluster(); }
+void wait_for_cluster(int64_t goes_on) { running_block->wait_for_cluster(goes_on); }
+void meet_cluster() { wait_for_cluster(arrive_at_cluster()); }
 const uint64_t* meet(const Collective& place, uint64_t operand) { return running_block->meet(place, operand); }
 void pause() { running_block->pause(); }
 void pause_for_peers() { running_block->pause_for_peers(); }

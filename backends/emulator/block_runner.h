@@ -46,7 +46,11 @@ struct Grid {
 };
 
 // The emulated devices. A compute unit has room for this many threads at once.
-inline constexpr int kComputeUnits = 4, kThreadsOfComputeUnit = 2048;
+inline constexpr int kThreadsOfComputeUnit = 2048;
+// The device's multiprocessors, 4 or what ECMV_EMULATED_UNITS says.
+int compute_units();
+// An environment variable's number, between the least, which is also that of one that is not set, and the most.
+int64_t asked_for(const char* variable, int64_t least, int64_t most);
 
 // Runs `kernel` once for every thread of the grid. Throws the first KernelFault; what other lanes would have done is
 // lost.
@@ -66,6 +70,8 @@ std::byte* shared_data();
 int cluster_rank();
 std::byte* shared_data_of(int rank);
 void meet_cluster();
+int64_t arrive_at_cluster();  // what wait_for_cluster() takes
+void wait_for_cluster(int64_t goes_on);
 
 // Meets the other lanes and hands them `operand`. The result holds the operands of all lanes of the group, in order,
 // until this lane's next meeting. It is null for scopes beyond a wave.

@@ -146,15 +146,22 @@ std::string_view choose_pipeline(const backends::CompressedView& matrix, const b
   return best->name;
 }
 
+// With one token `pipeline` took 2.97 us instead of 3.39 at 2048 x 768, 4.03 instead of 4.44 at 4096 x 1024, and the
+// same within 2 % at 6144 x 1024 and 9728 x 896; with more columns up to 30 % longer (H200; NOTES.md).
+bool tokens_lead(const backends::CompressedView& matrix, const backends::DeviceInfo&) {
+  return matrix.shape.cols > 1024;
+}
+
 using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
     {.op = Op::decode, .variant = "lines", .bind = bind_decode},
-    // With 16 tokens `pipeline` is ahead or equal at ten shapes; with 8 it is ahead at six of ten, and up to 17 %
+    // With 16 tokens `pipeline` is ahead or equal at ten shapes; with 8 it is ahead at six of fourteen, and up to 16 %
     // behind at others (NOTES.md). This one multiplies all of them where `pipeline` does not run.
     backends::up_to(8, {.op = Op::matmul,
                         .variant = "tokens",
                         .policies = kTokens,
                         .activations = Activations::bf16,
+                        .leads = tokens_lead,
                         .refuses = refuses_tokens,
                         .bind = bind_tokens}),
     // 1024 and 2048 tokens ran at 0.90 to 0.96 of cuBLAS, decoding first at 0.72 to 0.85 (NOTES.md).

@@ -3,13 +3,13 @@
 // multiply them with the tokens in shared memory. A step has 128 columns. No lane that multiplies copies anything.
 //
 // A block takes tiles or parts of them one after the other (PipelineTile), and the next one's steps are asked for while
-// the sums of the one before are stored. Blocks with parts of one tile add their sums (PairedShares, LastShare).
+// the sums of the one before are stored. Blocks with parts of one tile add their sums (ClusterShares, LastShare).
 #pragma once
 
 #include <algorithm>
 
+#include "codecs/packed_exponents/cluster_shares_gpu.h"
 #include "codecs/packed_exponents/last_share_gpu.h"
-#include "codecs/packed_exponents/paired_shares_gpu.h"
 #include "codecs/packed_exponents/pipeline_plan_gpu.h"
 #include "codecs/packed_exponents/tile_product_gpu.h"
 
@@ -50,8 +50,8 @@ ECMV_GPU_DEVICE void store_sums(const gpu::Bf16Tokens& all, int first_token, int
 template <int kTokenTiles>
 ECMV_GPU_DEVICE void multiply_tiles(const FieldsOnGpu& matrix, const RaisedElements& elements, const PipelinePlan& plan,
                                     const Stages& fields, const Stages& tokens, const gpu::Bf16Tokens& all,
-                                    const LastShare& last_share, int own, PipelineTile next,
-                                    typename TileProduct<kTokenTiles>::Records records) {
+                                    const LastShare& last_share, const gpu::Delivery& delivery, int own,
+                                    PipelineTile next, typename TileProduct<kTokenTiles>::Records records) {
   TileProduct<kTokenTiles> product(matrix, elements, fields, tokens, own);
   while (next.there()) {
     const PipelineTile tile = next;
@@ -63,11 +63,18 @@ ECMV_GPU_DEVICE void multiply_tiles(const FieldsOnGpu& matrix, const RaisedEleme
     const int64_t first_row = (tile.first_block + own) * kBlockRows;
     const int first_token = tile.token_block * plan.block_tokens,
               place = tile.divided * plan.warpgroups * gpu::kWarpgroup + own;
-    if (plan.pairs) {
-      PairedShares<kTokenTiles> pair(fields, own, product.sums);
-      const int before = pair.rank * 4 * kTokenTiles;
-      if (tile.shares == 2 || last_share.add(tile.share / 2, tile.shares / 2, 2 * place + pair.rank, pair.sums))
-        store_sums(all, first_token + before, plan.block_tokens - before, first_row, matrix.rows, pair.sums);
+    if (plan.cluster > 1) {
+      gpu::ClusterMeeting().wait();
+      with_cluster<kTokenTiles>(plan.cluster, [&](auto number) {
+        constexpr int kBlocks = decltype(number)::value;
+        ClusterShares<kTokenTiles, kBlocks> part(fields, delivery, own, product.sums);
+        constexpr int kTokens = 8 * part.kOwn;
+        const int left = plan.block_tokens - part.rank * kTokens;
+        if (tile.shares == kBlocks ||
+            last_share.add(tile.share / kBlocks, tile.shares / kBlocks, kBlocks * place + part.rank, part.sums))
+          store_sums(all, first_token + part.rank * kTokens, left < kTokens ? left : kTokens, first_row, matrix.rows,
+                     part.sums);
+      });
     } else if (tile.shares == 1 || last_share.add(tile.share, tile.shares, place, product.sums)) {
       store_sums(all, first_token, plan.block_tokens, first_row, matrix.rows, product.sums);
     }
@@ -97,9 +104,11 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups), 1) void multi
       token_stages.init(static_cast<uint32_t>(consumers));
       gpu::order_before_bulk_copies();
     }
+    const gpu::Delivery delivery(gates + (kDeliveries + group * gpu::Delivery::kBytes));
     PipelineTile first_tile;
     typename TileProduct<kTokenTiles>::Records records;
     if (group < consumers) {
+      if (plan.cluster > 1 && LaneGroup::lane() == 0) delivery.init(given_bytes(kTokenTiles, plan.cluster));
       first_tile.find(plan);
       if (first_tile.there()) records.find(matrix, first_tile.first_block + group);
     }
@@ -115,10 +124,10 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups), 1) void multi
       }
     } else {
       gpu::change_registers<kMultiplierRegisters, true>();
-      multiply_tiles<kTokenTiles>(matrix, elements, plan, fields, token_stages, tokens, last_share, group, first_tile,
-                                  records);
+      multiply_tiles<kTokenTiles>(matrix, elements, plan, fields, token_stages, tokens, last_share, delivery, group,
+                                  first_tile, records);
     }
-    if (plan.pairs) PairedShares<kTokenTiles>::meet(group >= consumers);
+    if (plan.cluster > 1 && group >= consumers) gpu::ClusterMeeting().wait();
   }
 }
 
@@ -155,7 +164,7 @@ struct PipelinedProduct {
                    .block = pipeline_threads(plan.warpgroups),
                    .shared_bytes = sized.bytes,
                    .early = early,
-                   .cluster = plan.pairs ? 2 : 1},
+                   .cluster = plan.cluster},
                   stream, matrix, elements, plan, tokens, last_share, maps_of(plan), x);
     };
     start(std::integral_constant<int, 4>());

@@ -1,6 +1,7 @@
 // How a pipeline's blocks divide a product (pipeline_gpu.h), and the lane groups that copy fields and tokens.
 #pragma once
 
+#include "backends/gpu/cluster.h"
 #include "backends/gpu/divisor.h"
 #include "backends/gpu/gate.h"
 #include "backends/gpu/products/warpgroup_units.h"
@@ -35,7 +36,7 @@ struct PipelinePlan {
   int block_tokens;           // tokens of one, a multiple of eight
   int tiles, whole_rounds;    // rounds in which each thread block has a whole tile
   gpu::Divisor run;           // steps that a thread block has of the other tiles, one after the other
-  bool pairs;                 // two blocks of a cluster have a part of one tile each, and nothing else
+  int cluster;                // thread blocks that have a part of one tile each, and nothing else; 1: none have
 };
 // The tokens of each of so many equal blocks.
 inline int equal_blocks(int tokens, int blocks) { return ((tokens + blocks - 1) / blocks + 7) / 8 * 8; }
@@ -44,6 +45,19 @@ inline int equal_blocks(int tokens, int blocks) { return ((tokens + blocks - 1) 
 ECMV_GPU_BOTH constexpr int most_shares(int counted, int run) {
   if (run % counted == 0) return 1;
   return counted % run == 0 ? counted / run : (counted + run - 2) / run + 1;
+}
+
+// Clusters of which each block has a part of one tile (ClusterShares), for so many tiles of eight tokens.
+ECMV_GPU_BOTH constexpr bool cluster_takes(int token_tiles, int blocks) {
+  return blocks == 2 || (token_tiles < 32 && blocks <= token_tiles);
+}
+// Tiles of sums that a lane group gets from the blocks of its cluster, in larger clusters from its own one, too.
+ECMV_GPU_BOTH constexpr int given_sums(int token_tiles, int blocks) {
+  return blocks == 2 ? token_tiles / 2 : token_tiles;
+}
+inline constexpr int kSumBytes = gpu::kTokenLanes * int{sizeof(gpu::uint4)};  // of a tile of sums
+ECMV_GPU_BOTH constexpr int given_bytes(int token_tiles, int blocks) {
+  return given_sums(token_tiles, blocks) * kSumBytes;
 }
 
 // A tile is a block's rows, a block of tokens and all columns. Thread blocks take whole tiles in turn, and then equal
@@ -142,7 +156,9 @@ ECMV_GPU_BOTH constexpr int token_place_bytes(int token_tiles) {
 ECMV_GPU_BOTH constexpr int pipeline_bytes(int token_tiles, int field_bytes) {
   return 2 * gpu::kBlockAlignment + Stages::all_bytes(token_place_bytes(token_tiles) + field_bytes);
 }
-static_assert(2 * Stages::kAllGateBytes <= gpu::kBlockAlignment);
+// Gates and Arrivals, and a Delivery for each lane group that multiplies.
+inline constexpr int kDeliveries = 2 * Stages::kAllGateBytes;
+static_assert(kDeliveries + kMostWarpgroups * gpu::kWarpgroup * gpu::Delivery::kBytes <= gpu::kBlockAlignment);
 
 // The fields as boxes of a step: of all rows of a tile, and of one block of 16 rows. Blocks lie equally far from each
 // other, all but the last one if it has fewer rows, which is copied alone.

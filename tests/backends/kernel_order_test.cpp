@@ -80,6 +80,18 @@ TEST_CASE("the first kernel that multiplies all tokens at once is taken, or the 
   CHECK(order_of(kernels, tokens(4096)) == "most many few decode");
 }
 
+TEST_CASE("a kernel that does not lead with a matrix comes after others that read it as often") {
+  Kernel few = backends::up_to(16, matmul("few"));
+  few.leads = [](const backends::CompressedView& matrix, const backends::DeviceInfo&) { return matrix.shape.cols > 0; };
+  const Table kernels = {few, matmul("many"), backends::up_to(8, matmul("fewest"))};
+  CHECK(order_of(kernels, tokens(8)) == "many fewest few");
+  CHECK(order_of(kernels, tokens(16)) == "many few fewest");
+  backends::CompressedView wide;
+  wide.shape = {1, 1};
+  CHECK(kernels_in_order(kernels, wide, {}, tokens(8)).front().kernel->variant == "few");
+  CHECK(kernels_in_order(kernels, wide, {}, tokens(17)).front().kernel->variant == "many");
+}
+
 TEST_CASE("decoders come first where a BLAS multiplies and a fused kernel would read the matrix three times") {
   Table kernels = {backends::up_to(16, matmul("few")), kDecode, backends::up_to(128, matmul("most"))};
   CHECK(order_of(kernels, tokens(256, true)) == "most few decode");

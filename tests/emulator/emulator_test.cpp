@@ -95,6 +95,23 @@ ECMV_GPU_KERNEL void swaps_with_neighbour(gpu::Pointer<int32_t> out, int barrier
   out[gpu::block_index() * gpu::block_size() + gpu::thread_index()] = static_cast<int32_t>(other.w);
 }
 
+// Stores its block's number in the next block of the cluster and reads what came from the one before. `given` lanes
+// store.
+ECMV_GPU_KERNEL void gives_to_next(gpu::Pointer<int32_t> out, int blocks, int given) {
+  const gpu::Pointer<std::byte> shared = gpu::first_block(gpu::shared_memory());
+  const gpu::Delivery delivery(shared);
+  const int thread = gpu::thread_index(), rank = gpu::cluster_rank();
+  if (thread == 0) delivery.init(gpu::block_size() * 16);
+  gpu::sync_block();
+  gpu::ClusterMeeting().wait();
+  const gpu::Pointer<gpu::uint4> place = gpu::cast<gpu::uint4>(shared + 16) + thread;
+  const auto number = static_cast<float>(gpu::block_index() * gpu::block_size() + thread);
+  if (thread < given) delivery.store(place, (rank + 1) % blocks, {0, number, 0, 0});
+  if (thread < given - gpu::block_size()) delivery.store(place, (rank + 1) % blocks, {0, 0, 0, 0});
+  delivery.wait();
+  out[gpu::block_index() * gpu::block_size() + thread] = static_cast<int32_t>(gpu::float_of((*place).y));
+}
+
 ECMV_GPU_KERNEL void one_block_skips_the_barrier() {
   if (gpu::cluster_rank() == 0) gpu::sync_cluster();
 }
@@ -428,6 +445,34 @@ TEST_CASE("blocks of a cluster read each other's shared memory, and missing barr
     }
     CHECK((wrong == 0) == (barriers == 2));
   }
+}
+
+TEST_CASE("blocks of a cluster store in each other's shared memory, and wait until all has come") {
+  skip_under_address_sanitizer();
+  constexpr int kThreads = 64, kBlocks = 8;
+  const auto give = [](Numbers& out, int cluster, int given) {
+    run(32, gives_to_next,
+        {.grid = kBlocks,
+         .block = kThreads,
+         .shared_bytes = kThreads * 16 + gpu::kBlockAlignment + 16,
+         .cluster = cluster},
+        out.data(), cluster, given);
+  };
+  for (const int cluster : {2, 4, 8}) {
+    Numbers out(kBlocks * kThreads);
+    give(out, cluster, kThreads);
+    int wrong = 0;
+    for (int i = 0; i < kBlocks * kThreads; ++i) {
+      const int block = i / kThreads, from = block / cluster * cluster + (block + cluster - 1) % cluster;
+      wrong += out.values[static_cast<size_t>(i)] != from * kThreads + i % kThreads;
+    }
+    CHECK(wrong == 0);
+  }
+  Numbers out(kBlocks * kThreads);
+  CHECK_THROWS_MATCHES(give(out, 2, kThreads - 1), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("Deadlock")));
+  CHECK_THROWS_MATCHES(give(out, 2, kThreads + 1), backends::emulator::KernelFault,
+                       MessageMatches(ContainsSubstring("more bytes came")));
 }
 
 TEST_CASE("clusters that cannot be, and blocks that are not in the cluster, are reported") {

@@ -31,7 +31,9 @@ std::set<std::string> kinds_of(const pipeline::SizedPipeline& sized, int64_t uni
   if (plan.whole_rounds > 0) kinds.insert("whole tiles in turn");
   if (plan.tiles > plan.whole_rounds * units) {
     const int shares = pipeline::most_shares(plan.counted.number(), plan.run.number());
-    kinds.insert(shares == 1 ? "whole tiles" : std::to_string(shares) + (plan.pairs ? " shares in pairs" : " shares"));
+    kinds.insert(shares == 1 ? "whole tiles"
+                             : std::to_string(shares) + " shares" +
+                                   (plan.cluster > 1 ? " in clusters of " + std::to_string(plan.cluster) : ""));
     if (plan.counted.number() > plan.groups) kinds.insert("a shorter last part");
   }
   return kinds;
@@ -41,15 +43,16 @@ std::set<std::string> kinds_of(const pipeline::SizedPipeline& sized, int64_t uni
 
 // The shapes and numbers of tokens of the test "products of a pipeline keep the bound in the emulator".
 TEST_CASE("products of a pipeline in the emulator have every kind of share") {
-  constexpr int kEmulatedUnits = 4;
   std::set<std::string> kinds;
-  for (const datasets::Shape shape : {datasets::Shape{260, 1096}, datasets::Shape{15, 320}, datasets::Shape{60, 2056},
-                                      datasets::Shape{60, 2048}, datasets::Shape{250, 1000}, datasets::Shape{1100, 72}})
-    for (const int tokens : {32, 64, 128, 256})
-      for (const int batch : {1, 66, 150})
-        kinds.merge(kinds_of(plan_of(shape, tokens, batch, kEmulatedUnits), kEmulatedUnits));
-  for (const char* kind : {"whole tiles in turn", "whole tiles", "2 shares in pairs", "4 shares in pairs", "2 shares",
-                           "a shorter last part"}) {
+  for (const int units : {4, 11})
+    for (const datasets::Shape shape :
+         {datasets::Shape{260, 1096}, datasets::Shape{15, 320}, datasets::Shape{60, 2056}, datasets::Shape{60, 2048},
+          datasets::Shape{250, 1000}, datasets::Shape{1100, 72}})
+      for (const int tokens : {32, 64, 128, 256})
+        for (const int batch : {1, 66, 150}) kinds.merge(kinds_of(plan_of(shape, tokens, batch, units), units));
+  for (const char* kind :
+       {"whole tiles in turn", "whole tiles", "2 shares", "2 shares in clusters of 2", "4 shares in clusters of 2",
+        "4 shares in clusters of 4", "8 shares in clusters of 8", "a shorter last part"}) {
     INFO(kind);
     CHECK(kinds.count(kind) == 1);
   }
@@ -84,12 +87,13 @@ TEST_CASE("a plan of a pipeline has all steps of all tiles, and no more blocks t
         CHECK(plan.whole_rounds == 0);
       }
       if (plan.whole_rounds > 0) CHECK(sized.blocks == units);
-      if (plan.pairs) {
-        CHECK(sized.blocks % 2 == 0);
+      CHECK(sized.blocks % plan.cluster == 0);
+      if (plan.cluster > 1) {
         CHECK(counted % plan.run.number() == 0);
         CHECK(plan.whole_rounds == 0);
       }
       const int shares = divided == 0 ? 1 : pipeline::most_shares(static_cast<int>(counted), plan.run.number());
-      CHECK((sized.added_places > 0) == (shares > (plan.pairs ? 2 : 1)));
+      CHECK(shares % plan.cluster == 0);
+      CHECK((sized.added_places > 0) == (shares > plan.cluster));
     }
 }

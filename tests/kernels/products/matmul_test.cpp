@@ -170,17 +170,21 @@ void raise(datasets::Matrix& matrix, int exponents) {
 }
 
 // Rests of blocks, groups of columns and tiles, tiles that a block takes one after the other or shares with others,
-// in pairs and not, and blocks of 16 rows with no record, with few, and with more than lanes hold. Lowest exponents are
-// not multiples of 16.
+// in clusters and not, and blocks of 16 rows with no record, with few, and with more than lanes hold. Lowest exponents
+// are not multiples of 16.
 TEST_CASE("products of a pipeline keep the bound in the emulator, for any number of tokens and records", "[emulator]") {
   REQUIRE(setenv("ECMV_EMULATED_SHARED_KIB", "227", 1) == 0);
-  Devices emulated = devices_or_skip(Place::emulator);
+  const Devices few = devices_or_skip(Place::emulator);
+  REQUIRE(setenv("ECMV_EMULATED_UNITS", "11", 1) == 0);  // clusters of up to eight thread blocks
+  const Devices more = devices_or_skip(Place::emulator);
+  REQUIRE(unsetenv("ECMV_EMULATED_UNITS") == 0);
   const codecs::CodecEntry& entry = codec_or_skip("packed_exponents");
   int exponents = 0;
   for (const datasets::Shape shape :
        {datasets::Shape{260, 1096}, datasets::Shape{15, 320}, datasets::Shape{60, 2056}, datasets::Shape{60, 2048},
         datasets::Shape{250, 1000}, datasets::Shape{1100, 72}}) {
     for (const size_t every : {size_t{1} << 20, size_t{61}}) {
+      backends::Device& device = *(every == 61 ? more : few).front();
       datasets::Matrix matrix = bf16_matrix(shape);
       raise(matrix, exponents++ * 5);
       for (size_t i = 0; 2 * i < matrix.elements.size(); i += every) {
@@ -201,8 +205,7 @@ TEST_CASE("products of a pipeline keep the bound in the emulator, for any number
             const int most = policy.name == "tokens256" && shape.cols < 2056 ? 270 : 150,
                       batch = std::array{1, 66, most}[(exponents + ran) % 3];
             INFO(describe(matrix) << ", " << policy.name << ", batch " << batch);
-            ran += product_is_right(*emulated.front(), kernel, policy, *emulated.front()->upload(compressed), product,
-                                    batch);
+            ran += product_is_right(device, kernel, policy, *device.upload(compressed), product, batch);
           }
       CHECK(ran == 4);
     }
