@@ -356,9 +356,9 @@ struct Kernel {
   // The most tokens that a matmul multiplies in about the time that it takes for one, since it reads the matrix once.
   // With more, a kernel that takes them is chosen first (kernel_order.h). 0: most_tokens.
   int tokens_at_once = 0;
-  // Whether it comes, for this matrix and device, before others that read it as often (kernel_order.h).
+  // Whether it comes, for this matrix, device and batch, before others that read it as often (kernel_order.h).
   // Null: it does.
-  bool (*leads)(const CompressedView&, const DeviceInfo&) = nullptr;
+  bool (*leads)(const CompressedView&, const DeviceInfo&, int batch) = nullptr;
   // "" if this kernel can run this matrix on this device, otherwise the reason as a sentence. It may use dynamic
   // dispatch: on `simd` the instruction set has been chosen before the call.
   std::string (*refuses)(const CompressedView&, const DeviceInfo&, const Policy&) = refuses_nothing;

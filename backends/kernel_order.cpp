@@ -35,7 +35,7 @@ std::vector<const Kernel*> fused_in_order(std::span<const Kernel> kernels, const
   if (wanted.op != Op::matmul) return fused;
   std::ranges::stable_sort(fused, std::ranges::greater(), [&](const Kernel* kernel) {
     return std::tuple(kernel->activations == wanted.tokens, std::min(tokens_at_once(*kernel), wanted.batch),
-                      kernel->leads == nullptr || kernel->leads(matrix, device));
+                      kernel->leads == nullptr || kernel->leads(matrix, device, wanted.batch));
   });
   return fused;
 }

@@ -147,16 +147,17 @@ std::string_view choose_pipeline(const backends::CompressedView& matrix, const b
 }
 
 // With one token `pipeline` took 2.97 us instead of 3.39 at 2048 x 768, 4.03 instead of 4.44 at 4096 x 1024, and the
-// same within 2 % at 6144 x 1024 and 9728 x 896; with more columns up to 30 % longer (H200; NOTES.md).
-bool tokens_lead(const backends::CompressedView& matrix, const backends::DeviceInfo&) {
-  return matrix.shape.cols > 1024;
+// same within 2 % at 6144 x 1024 and 9728 x 896; with more columns up to 30 % longer. With eight it took 13.8 us
+// instead of 14.5 at 3072 x 8192, 26.3 instead of 26.8 at 8192 x 8192 (H200; NOTES.md).
+bool tokens_lead(const backends::CompressedView& matrix, const backends::DeviceInfo&, int batch) {
+  return matrix.shape.cols > 1024 && (batch <= 4 || matrix.shape.cols < 8192);
 }
 
 using backends::Activations, backends::Op;
 constexpr backends::Kernel kKernels[] = {
     {.op = Op::decode, .variant = "lines", .bind = bind_decode},
-    // With 16 tokens `pipeline` is ahead or equal at ten shapes; with 8 it is ahead at six of fourteen, and up to 16 %
-    // behind at others (NOTES.md). This one multiplies all of them where `pipeline` does not run.
+    // With 16 tokens `pipeline` is ahead or equal at ten shapes. This one multiplies all of them where `pipeline` does
+    // not run.
     backends::up_to(8, {.op = Op::matmul,
                         .variant = "tokens",
                         .policies = kTokens,

@@ -82,7 +82,9 @@ TEST_CASE("the first kernel that multiplies all tokens at once is taken, or the 
 
 TEST_CASE("a kernel that does not lead with a matrix comes after others that read it as often") {
   Kernel few = backends::up_to(16, matmul("few"));
-  few.leads = [](const backends::CompressedView& matrix, const backends::DeviceInfo&) { return matrix.shape.cols > 0; };
+  few.leads = [](const backends::CompressedView& matrix, const backends::DeviceInfo&, int) {
+    return matrix.shape.cols > 0;
+  };
   const Table kernels = {few, matmul("many"), backends::up_to(8, matmul("fewest"))};
   CHECK(order_of(kernels, tokens(8)) == "many fewest few");
   CHECK(order_of(kernels, tokens(16)) == "many few fewest");
