@@ -22,13 +22,18 @@ struct SizedPipeline {
 // The plan that is done first, by rates of an H200 under load (1.5 GHz): bytes a clock of its memory; clocks of a step,
 // with up to 32 tokens, in one piece, or in two (tile_product_gpu.h), for each warpgroup, and for each of its tiles of
 // eight tokens; clocks of a tile besides its steps, and of a launch whose blocks leave no room for half of the next
-// one's; clocks of sums that LastShare adds, and bytes of them a clock; clocks of a cluster's exchange, and bytes of it
-// a clock. Those of steps and of LastShare are fitted to 305 products of 20 shapes, the last three to 90 products of 9
-// shapes. In these 37 cases the chosen plan was 0.4 % slower than the fastest of those measured on average, and 4 % at
-// most (3072 x 8192, 128 tokens; NOTES.md).
+// one's. Those of steps are fitted to 305 products of 20 shapes, and so are joints of 256 tokens. Joints of fewer are
+// fitted to 90 products of nine shapes. In these 37 cases the chosen plan was 0.3 % slower than the fastest of those
+// measured on average, and 4 % at most (3072 x 8192, 128 tokens; NOTES.md).
 inline constexpr double kMemoryBytes = 2600, kStepOf32 = 730, kStep = 540, kStepOfTwo = 1000, kWarpgroupStepOf32 = 110,
-                        kWarpgroupStep = 195, kTokensStep = 15, kOwnTime = 1850, kBeginTime = 1000, kAddTime = 1900,
-                        kAddedBytes = 24, kClusterTime = 150, kGivenBytes = 13;
+                        kWarpgroupStep = 195, kTokensStep = 15, kOwnTime = 1850, kBeginTime = 1000;
+
+// Clocks in which blocks join sums: of a cluster's exchange, and for each byte that a block gets; of LastShare, and for
+// each byte of a tile's sums.
+struct JointRates {
+  double exchange, exchanged_byte, add, added_byte;
+};
+inline constexpr JointRates kJoints = {150, 1.0 / 13, 1400, 1.0 / 32}, kJointsOf256 = {2300, 0, 1900, 1.0 / 24};
 
 class PipelinePlanner {
  public:
@@ -80,6 +85,17 @@ class PipelinePlanner {
     return cluster_takes(static_cast<int>(token_tiles_), cluster) && (cluster == 2 || 8 * blocks <= 7 * units_);
   }
 
+  // Clocks in which the shares of a tile join their sums.
+  double joints(int warpgroups, int64_t shares, int cluster) const {
+    const JointRates& rates = token_tiles_ < 32 ? kJoints : kJointsOf256;
+    const int64_t sums = shares / cluster * warpgroups * kWarpgroupRows * token_tiles_ / cluster;
+    double clocks = shares > cluster ? rates.add + number(32 * sums) * rates.added_byte : 0;
+    if (cluster > 1)
+      clocks += rates.exchange + number(warpgroups * gpu::kWarpgroup) *
+                                     given_bytes(static_cast<int>(token_tiles_), cluster) * rates.exchanged_byte;
+    return clocks;
+  }
+
   void consider(const Division& of, int cluster) {
     const int field_bytes = of.warpgroups * gpu::kWarpgroup * kBlockFieldBytes,
               bytes = pipeline_bytes(static_cast<int>(token_tiles_), field_bytes);
@@ -98,13 +114,9 @@ class PipelinePlanner {
                                                        warpgroups * (kWarpgroupStep + kTokensStep * tiles_of_tokens),
                  step = std::max({number(field_bytes * blocks) / number(std::min(token_blocks_, blocks)) / kMemoryBytes,
                                   lane_groups, 32 * warpgroups * tiles_of_tokens}),
-                 given = warpgroups * gpu::kWarpgroup *
-                         (cluster > 1 ? given_bytes(static_cast<int>(token_tiles_), cluster) : 0),
-                 added_bytes = number(shares / cluster * rows * token_tiles_ / cluster * 32),
                  clocks = number(of.whole_rounds * groups_ + (divided > 0 ? of.run : 0)) * step +
                           number(parts) * kOwnTime + (2 * blocks > units_ ? kBeginTime : 0) +
-                          (cluster > 1 ? kClusterTime + given / kGivenBytes : 0) +
-                          (shares > cluster ? kAddTime + added_bytes / kAddedBytes : 0);
+                          joints(of.warpgroups, shares, cluster);
     if (best_.bytes != 0 && clocks >= best_.clocks) return;
     const auto small = [](int64_t value) { return static_cast<int>(value); };
     best_ = {{.warpgroups = of.warpgroups,
