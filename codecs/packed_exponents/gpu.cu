@@ -146,11 +146,14 @@ std::string_view choose_pipeline(const backends::CompressedView& matrix, const b
   return best->name;
 }
 
-// With one token `pipeline` took 2.97 us instead of 3.39 at 2048 x 768, 4.03 instead of 4.44 at 4096 x 1024, and the
-// same within 2 % at 6144 x 1024 and 9728 x 896; with more columns up to 30 % longer. With eight it took 13.8 us
-// instead of 14.5 at 3072 x 8192, 26.3 instead of 26.8 at 8192 x 8192 (H200; NOTES.md).
+// Where one kernel is ahead of the other with up to eight tokens (H200; NOTES.md): with one, `pipeline` took 2.97 us
+// instead of 3.39 at 2048 x 768 and 4.03 instead of 4.44 at 4096 x 1024, but 5.55 instead of 5.40 at 6144 x 1024 in the
+// harness; with eight 13.8 instead of 14.5 at 3072 x 8192, but 10.4 instead of 9.3 at 4096 x 4096.
 bool tokens_lead(const backends::CompressedView& matrix, const backends::DeviceInfo&, int batch) {
-  return matrix.shape.cols > 1024 && (batch <= 4 || matrix.shape.cols < 8192);
+  constexpr int64_t kFewCols = 1024, kManyCols = 8192, kFewElements = int64_t{5} << 20;
+  const auto [rows, cols] = matrix.shape;
+  if (batch <= 4) return cols > kFewCols || rows * cols > kFewElements;
+  return cols > kFewCols && cols < kManyCols;
 }
 
 using backends::Activations, backends::Op;
