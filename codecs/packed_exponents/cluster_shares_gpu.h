@@ -14,7 +14,7 @@ class ClusterShares {
  public:
   static constexpr int kOwn = kTokenTiles / kBlocks;
 
-  float sums[kOwn][4] = {};  // of tokens from 8 kOwn rank() on
+  float sums[kOwn][4] = {};  // of tokens from 8 kOwn rank on
   int rank = gpu::cluster_rank();
 
   // Lane group number `own` of the block. All blocks have met, and nobody reads the places of its fields any more: they
