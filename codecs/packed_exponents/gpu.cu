@@ -119,7 +119,6 @@ backends::BoundKernel bind_pipeline(const backends::Policy& policy, backends::La
   backends::ProductRounding rounding =
       gpu::token_rounding(int64_t{plan.groups} * kGroupColumns, most_shares(plan.counted.number(), plan.run.number()));
   rounding.raised = elements.raised;
-  if (corrects(token_tiles)) rounding = with_records(rounding, view);
   return {PipelinedProduct{matrix, elements, view.sections[kFields].bytes.data(),
                            static_cast<int64_t>(view.sections[kFields].bytes.size()),
                            sized.added_places == 0 ? nullptr

@@ -11,7 +11,6 @@
 #include "codecs/packed_exponents/cluster_shares_gpu.h"
 #include "codecs/packed_exponents/last_share_gpu.h"
 #include "codecs/packed_exponents/pipeline_plan_gpu.h"
-#include "codecs/packed_exponents/record_corrections_gpu.h"
 #include "codecs/packed_exponents/tile_product_gpu.h"
 
 namespace ecmv::codecs::packed_exponents::ECMV_GPU_NAMESPACE {
@@ -51,18 +50,15 @@ ECMV_GPU_DEVICE void store_sums(const gpu::Bf16Tokens& all, int first_token, int
 template <int kTokenTiles>
 ECMV_GPU_DEVICE void multiply_tiles(const FieldsOnGpu& matrix, const RaisedElements& elements, const PipelinePlan& plan,
                                     const Stages& fields, const Stages& tokens, const gpu::Bf16Tokens& all,
-                                    const LastShare& last_share, const gpu::Delivery& delivery,
-                                    const RecordCorrections<kTokenTiles>& corrections, int own, PipelineTile next,
-                                    typename TileProduct<kTokenTiles>::Records records) {
+                                    const LastShare& last_share, const gpu::Delivery& delivery, int own,
+                                    PipelineTile next, typename TileProduct<kTokenTiles>::Records records) {
   TileProduct<kTokenTiles> product(matrix, elements, fields, tokens, own);
   while (next.there()) {
     const PipelineTile tile = next;
-    if constexpr (!corrects(kTokenTiles)) records.load(matrix);
+    records.load(matrix);
     product.run(tile, records);
-    if constexpr (corrects(kTokenTiles)) corrections.add(tile, own, product.sums);
     next.next(plan);
-    if (!corrects(kTokenTiles) && next.there())
-      records.find(matrix, next.first_block + own);  // they come while these sums are stored
+    if (next.there()) records.find(matrix, next.first_block + own);  // they come while these sums are stored
     if (tile.part == 0) gpu::wait_for_previous();
     const int64_t first_row = (tile.first_block + own) * kBlockRows;
     const int first_token = tile.token_block * plan.block_tokens,
@@ -96,8 +92,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups), 1) void multi
     const gpu::Pointer<std::byte> gates = gpu::first_block(gpu::shared_memory()), first = gates + gpu::kBlockAlignment;
     const Stages token_stages{kTokenBytes, first, gates},
         fields{consumers * kBlockFieldBytes, first + Stages::all_bytes(kTokenBytes), gates + Stages::kAllGateBytes};
-    const RecordCorrections<kTokenTiles> corrections(plan.warpgroups, fields.places + Stages::all_bytes(fields.bytes),
-                                                     gates + kCorrections);
     // Fields take some 2000 cycles to come, and so do records and tokens. So whoever asks for them does so at once: the
     // two lanes that copy wait for nobody, and the others meanwhile look where records are (4096 x 4096, 128 tokens,
     // H200).
@@ -109,8 +103,6 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups), 1) void multi
       gpu::prefetch_map(x);
       token_stages.init(static_cast<uint32_t>(consumers));
       gpu::order_before_bulk_copies();
-    } else if (corrects(kTokenTiles) && LaneGroup::lane() == 0 && group == consumers + 2) {
-      corrections.init();
     }
     const gpu::Delivery delivery(gates + (kDeliveries + group * gpu::Delivery::kBytes));
     PipelineTile first_tile;
@@ -118,24 +110,22 @@ ECMV_GPU_KERNEL ECMV_GPU_BOUNDS(pipeline_threads(kMostWarpgroups), 1) void multi
     if (group < consumers) {
       if (plan.cluster > 1 && LaneGroup::lane() == 0) delivery.init(given_bytes(kTokenTiles, plan.cluster));
       first_tile.find(plan);
-      if (!corrects(kTokenTiles) && first_tile.there()) records.find(matrix, first_tile.first_block + group);
+      if (first_tile.there()) records.find(matrix, first_tile.first_block + group);
     }
     gpu::let_next_begin();
     LaneGroup::sync();
     gpu::meet_block(group < consumers);
     if (group >= consumers) {
-      if constexpr (!corrects(kTokenTiles)) gpu::change_registers<kCopierRegisters, false>();
+      gpu::change_registers<kCopierRegisters, false>();
       if (LaneGroup::lane() == 0 && group == consumers) {
         produce_fields(matrix, maps, plan, fields);  // fields do not depend on the launch before
       } else if (LaneGroup::lane() == 0 && group == consumers + 1) {
         produce_tokens<kTokenTiles>(x, plan, token_stages);
-      } else if (corrects(kTokenTiles) && group == consumers + 2) {
-        corrections.compute(matrix, plan, tokens);
       }
     } else {
-      if constexpr (!corrects(kTokenTiles)) gpu::change_registers<kMultiplierRegisters, true>();
-      multiply_tiles<kTokenTiles>(matrix, elements, plan, fields, token_stages, tokens, last_share, delivery,
-                                  corrections, group, first_tile, records);
+      gpu::change_registers<kMultiplierRegisters, true>();
+      multiply_tiles<kTokenTiles>(matrix, elements, plan, fields, token_stages, tokens, last_share, delivery, group,
+                                  first_tile, records);
     }
     if (plan.cluster > 1 && group >= consumers) gpu::ClusterMeeting().wait();
   }

@@ -148,23 +148,17 @@ struct Stages {
   }
 };
 
-// Whether a lane group of its own computes what records add to sums, or else those that multiply put exponents in.
-ECMV_GPU_BOTH constexpr bool corrects(int token_tiles) { return token_tiles <= 8; }
-
 // Bytes of the places for what is copied at once of eight times so many tokens.
 ECMV_GPU_BOTH constexpr int token_place_bytes(int token_tiles) {
   return halves_at_once(token_tiles) * 8 * token_tiles * gpu::kBlockTokenBytes;
 }
 // Shared memory: to the first multiple of kBlockAlignment, gates, tokens, fields.
 ECMV_GPU_BOTH constexpr int pipeline_bytes(int token_tiles, int field_bytes) {
-  const int rows = field_bytes / kBlockFieldBytes * kBlockRows;
-  return 2 * gpu::kBlockAlignment + Stages::all_bytes(token_place_bytes(token_tiles) + field_bytes) +
-         (corrects(token_tiles) ? 8 * token_tiles * rows * int{sizeof(float)} : 0);
+  return 2 * gpu::kBlockAlignment + Stages::all_bytes(token_place_bytes(token_tiles) + field_bytes);
 }
 // Gates and Arrivals, and a Delivery for each lane group that multiplies.
 inline constexpr int kDeliveries = 2 * Stages::kAllGateBytes;
-inline constexpr int kCorrections = kDeliveries + kMostWarpgroups * gpu::kWarpgroup * gpu::Delivery::kBytes;
-static_assert(kCorrections + 2 * gpu::kGateBytes <= gpu::kBlockAlignment);
+static_assert(kDeliveries + kMostWarpgroups * gpu::kWarpgroup * gpu::Delivery::kBytes <= gpu::kBlockAlignment);
 
 // The fields as boxes of a step: of all rows of a tile, and of one block of 16 rows. Blocks lie equally far from each
 // other, all but the last one if it has fewer rows, which is copied alone.

@@ -82,10 +82,8 @@ class TileProduct {
     fields_there_ = false;
     load(tile.first_group);
     make_elements(0, pieces[0]);
-    if constexpr (kPatches) {
-      records.sort(elements_);
-      found_ = records.of_piece(tile.first_group * 2 / kHalves);
-    }
+    records.sort(elements_);
+    found_ = records.of_piece(tile.first_group * 2 / kHalves);
     finish(tile.first_group, 0, pieces[0], records);
     ECMV_GPU_NO_UNROLL
     for (int group = tile.first_group; group < end_; group += kHalves) {
@@ -102,7 +100,6 @@ class TileProduct {
 
  private:
   static constexpr int kHalves = halves_at_once(kTokenTiles);
-  static constexpr bool kPatches = !corrects(kTokenTiles);
   struct Piece {
     gpu::uint4 units[kHalves * gpu::kUnitsOfBlock];
   };
@@ -139,10 +136,8 @@ class TileProduct {
   // Puts records into them. After a step's last piece the next step's fields come.
   ECMV_GPU_DEVICE void finish(int group, int half, Piece& piece, const Records& records) {
     const int number = (2 * group + half) / kHalves;
-    if constexpr (kPatches) {
-      if (found_.any()) records.patch(elements_, number, found_, piece.units);
-      found_ = records.of_piece(number + 1);
-    }
+    if (found_.any()) records.patch(elements_, number, found_, piece.units);
+    found_ = records.of_piece(number + 1);
     // The place of this step's fields is free once elements were made of them: an arrival does not wait for loads
     // (ldmatrix) that were only begun, and right after those some blocks of 16 rows were wrong (NOTES.md).
     if (half + kHalves == 2) {
