@@ -24,10 +24,10 @@ struct WantedKernel {
 // one that does not refuse the matrix is the choice.
 //
 // Fused kernels that read the tokens' own type come first; among them the first in the table that multiplies all tokens
-// at once (Kernel::tokens_at_once), those before that lead with such a matrix (Kernel::leads), or else the one that
-// multiplies the most. Decoders come last, but first where a BLAS multiplies what they decode and the best fused kernel
-// would read the matrix more than twice. So with more tokens the choice moves on from kernel to kernel and does not
-// come back. A kernel's first policy is chosen_policy().
+// at once (Kernel::tokens_at_once), of those the ones that lead with such a matrix (Kernel::leads), or else the one
+// that multiplies the most. Decoders come last, but first where a BLAS multiplies what they decode and the best fused
+// kernel would read the matrix more than twice. So with more tokens the choice moves on from kernel to kernel and does
+// not come back. A kernel's first policy is chosen_policy().
 std::vector<ChosenKernel> kernels_in_order(std::span<const Kernel> kernels, const CompressedView& matrix,
                                            const DeviceInfo& device, const WantedKernel& wanted);
 

@@ -74,7 +74,7 @@ ECMV_GPU_DEVICE int cluster_rank() {
 #endif
 }
 // A barrier for all threads of the cluster's blocks in two halves: they arrive where they make it, and go on meanwhile.
-// It orders no stores, only what was read before it, and what a Delivery's init() did.
+// It orders no memory: what was read before it must have been used, and a Delivery's init() has a fence of its own.
 class ClusterMeeting {
  public:
   ECMV_GPU_DEVICE ClusterMeeting() {

@@ -146,9 +146,9 @@ std::string_view choose_pipeline(const backends::CompressedView& matrix, const b
   return best->name;
 }
 
-// Where one kernel is ahead of the other with up to eight tokens (H200; NOTES.md): with one, `pipeline` took 2.97 us
-// instead of 3.39 at 2048 x 768 and 4.03 instead of 4.44 at 4096 x 1024, but 5.55 instead of 5.40 at 6144 x 1024 in the
-// harness; with eight 13.8 instead of 14.5 at 3072 x 8192, but 10.4 instead of 9.3 at 4096 x 4096.
+// Where one kernel is ahead of the other with up to eight tokens (H200, PyTorch's graphs; NOTES.md): with one,
+// `pipeline` took 2.97 us instead of 3.39 at 2048 x 768 and 4.03 instead of 4.44 at 4096 x 1024, but in the harness
+// 5.55 instead of 5.40 at 6144 x 1024; with eight 13.8 instead of 14.5 at 3072 x 8192.
 bool tokens_lead(const backends::CompressedView& matrix, const backends::DeviceInfo&, int batch) {
   constexpr int64_t kFewCols = 1024, kManyCols = 8192, kFewElements = int64_t{5} << 20;
   const auto [rows, cols] = matrix.shape;

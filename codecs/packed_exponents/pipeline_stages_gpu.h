@@ -36,7 +36,7 @@ struct PipelinePlan {
   int block_tokens;           // tokens of one, a multiple of eight
   int tiles, whole_rounds;    // rounds in which each thread block has a whole tile
   gpu::Divisor run;           // steps that a thread block has of the other tiles, one after the other
-  int cluster;                // thread blocks that have a part of one tile each, and nothing else; 1: none have
+  int cluster;                // thread blocks of one, which share a tile (ClusterShares); 1: there are none
 };
 // The tokens of each of so many equal blocks.
 inline int equal_blocks(int tokens, int blocks) { return ((tokens + blocks - 1) / blocks + 7) / 8 * 8; }
